@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from sessionizer.cli.looking.look import Look
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.home.clock import epoch_ms
@@ -25,15 +26,15 @@ from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.lineages.rescaling import carry_out
+from sessionizer.spark.state.commands.rescale import RescaleRunner
+from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
-from sessionizer.spark.state.restores.restoring import Restoring
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.restores.restore_plan import VERB as RESTORE
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.shelf import complete_savepoint
@@ -108,18 +109,32 @@ class Bench:
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
         """Restore the savepoint as the command does, from its plan on."""
-        plan = plan_restore(self.spark, self.home, savepoint, manifest)
-        leaves = plan.decision.leaves, plan.newest_batch
-        record = new_operation(self.home, RESTORE, plan.decision.digest, "benchmark", leaves, savepoint=savepoint.id)
+        command = Restore(trial=0)
+        plan = command.plan(plan_restore(self.spark, self.home, savepoint, manifest, trial=None))
+        name, digest = command.name, plan.digest
+        record = new_operation(self.home, name, digest, "benchmark", plan.leaves, savepoint=savepoint.id)
+        runner = RestoreRunner(
+            spark=self.spark,
+            home=self.home,
+            command=command,
+            left=self.home,
+            savepoint=savepoint,
+            manifest=manifest,
+            plan=plan,
+        )
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
         with held_for(self.home, job, 60, lambda _: None) as lease:
-            operation = Operation(self.home, record, lease.check)
-            Restoring(self.spark, self.home, savepoint, manifest, lease, operation, lambda _: None).run()
+            execute(Operation(self.home, record, lease.check), runner)
 
     def rescale(self) -> None:
         """Rescale the state to as many partitions as ``repartition`` makes."""
-        plan = plan_rescale(self.home.name, standing_of(self.home), None, self.other_partitions())
-        carry_out(self.spark, self.home, plan, lambda: None)
+        standing = standing_of(self.home)
+        groups, command = int(standing.spec["key_groups"]), Rescale(partitions=self.other_partitions(), trial=0)
+        plan = command.plan(self.home.name, standing, groups)
+        operation = Operation(
+            self.home, new_operation(self.home, command.name, plan.digest, "benchmark", plan.leaves), lambda: None
+        )
+        execute(operation, RescaleRunner(spark=self.spark, home=self.home, command=command, key_groups=groups))
 
     def other_partitions(self) -> int:
         """Return twice as many partitions as the state had at first, and in the next turn as many as at first."""

@@ -8,7 +8,7 @@ because another process may have finished it.
 from __future__ import annotations
 
 import shlex
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from sessionizer.home.control_store import is_there
 from sessionizer.home.names import minted_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -68,22 +68,6 @@ class Operation:
             Mark(kind=MarkKind.COMMAND, what=record.verb, lineage=lineage, savepoint=savepoint, by=record.by),
         )
         return record
-
-    @contextmanager
-    def abandoned_if_it_fails(self, before: Reached) -> Iterator[None]:
-        """Abandon the operation if the block fails, unless it has reached ``before`` or the failure is transient.
-
-        Raises LeaseLost instead if another process owns the operation by now. That process decides how the operation
-        ends.
-        """
-        try:
-            yield
-        except Exception as error:
-            if self.record.has_done(before) or self.passes(error):
-                self.note_failure(error)
-            else:
-                self.abandon(error)
-            raise
 
     def note_failure(self, error: Exception) -> None:
         """Note the failure of this try. The operation stays pending, so no driver starts. Raises LeaseLost.

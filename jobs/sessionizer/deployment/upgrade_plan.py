@@ -126,12 +126,14 @@ class UpgradePlan:
         migrated = {"migrations": self.migrations} if self.migrations else {}
         return typed_digest({**decided, **on_trial, **migrated})
 
-    def require_possible(self) -> None:
-        """Raise InvalidSpec for the first refused difference, and NotAccepted for those that lack a user's consent."""
+    @property
+    def refusal(self) -> InvalidSpec | NotAccepted | None:
+        """Error of the first refused difference, else of those that lack a user's consent. None if there is none."""
         for each in self.refused:
-            raise InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
+            return InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
         if self.unaccepted:
-            raise NotAccepted(self.stream, self.request.verb, [each.name for each in self.unaccepted])
+            return NotAccepted(self.stream, self.request.verb, [each.name for each in self.unaccepted])
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _GIVES_SPEC: Final = ("apply", "upgrade")
 """The commands that may stay in the stream's lineage."""
+_RETURNS: Final = "rollback"
+"""The command that makes an earlier lineage active again."""
 _BEGINS: Final = "seed"
 """The command for a stream that never ran."""
 
@@ -75,9 +77,21 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
     """Raise OperationPastReturn if the operation has made its decisive change already. Raises DamagedFile."""
-    past = record.is_past_return
-    if past or activated_by(home, record) is not None or _has_given_spec(home, record):
+    if record.is_past_return or changed_lineage(home, record) is not None:
         raise OperationPastReturn(home.name, record.verb, record.step, record.command)
+
+
+def changed_lineage(home: StreamHome, record: OperationRecord) -> str | None:
+    """Return the lineage that a killed try of the operation made active, or gave another spec. None: no try did.
+
+    Raises DamagedFile.
+    """
+    active = active_lineage(home)
+    if record.verb == _RETURNS:
+        return active if record.is_past_return and active != record.lineage_from else None
+    if record.verb in _GIVES_SPEC and active == record.lineage_from and _has_given_spec(home, record):
+        return active
+    return activated_by(home, record)
 
 
 def _carried_out_since(
@@ -94,7 +108,7 @@ def _carried_out_since(
 
 
 def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:
-    return record.is_past_return or activated_by(home, record) is not None
+    return record.is_past_return or changed_lineage(home, record) is not None
 
 
 def _require_lineage(home: StreamHome, record: OperationRecord, active: str | None) -> None:
@@ -108,7 +122,7 @@ def _require_lineage(home: StreamHome, record: OperationRecord, active: str | No
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
     """Whether the operation has already given its lineage another spec, which is the last step of an apply."""
-    if record.verb not in _GIVES_SPEC or not record.has_done(Reached.SAVED):
+    if not record.has_done(Reached.SAVED):
         return False
     kept = read_lineage_spec(home, record.lineage_from)
     return kept is not None and kept.since >= record.begun_at

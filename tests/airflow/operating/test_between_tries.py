@@ -21,6 +21,7 @@ from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.places import SUPPORT
 from support.verbs.asked_restore import RESTORE, context
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 DIGEST = "0123456789abcdef"
 JOB = """#!{python}
 import sys
+
+sys.path.append({tests!r})
 from pathlib import Path
 from sessionizer.cli.app import tell
 from sessionizer.cli.state_commands.operation_run import carry_out
@@ -45,24 +48,24 @@ from sessionizer.control.records.operation_record import Reached, pending_operat
 from sessionizer.errors import ControlUnreachable, InvalidSpec, SessionizerError
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
+from support.verbs.scripted_runner import ScriptedRunner
 
 home, trouble = StreamHome.of(Path({home!r}), "clicks"), Path({home!r}) / "trouble"
 
 
-def work(lease, operation):
-    with operation.abandoned_if_it_fails(before=Reached.SEEDED):
-        operation.reached(Reached.STOPPED)
-        if trouble.exists():
-            kind = trouble.read_text()
-            raise ControlUnreachable("s3://lake", "timed out") if kind == "passing" else InvalidSpec("x", 1, "2")
-    return operation.finish(active_lineage(home))
+def work(step, operation):
+    operation.reached(Reached.STOPPED)
+    if trouble.exists():
+        kind = trouble.read_text()
+        raise ControlUnreachable("s3://lake", "timed out") if kind == "passing" else InvalidSpec("x", 1, "2")
+    return active_lineage(home)
 
 
 record = pending_operation(home) or new_operation(
     home, "restore", {digest!r}, "alice", (active_lineage(home), 4), savepoint="s1"
 )
 try:
-    carry_out(home, record, "restore to s1", 30, work)
+    carry_out(home, record, "restore to s1", 30, ScriptedRunner(home=home, work=work))
 except SessionizerError as error:
     tell(error)
     sys.exit(error.exit_code)
@@ -74,7 +77,7 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore without Spark: its lease, its records and its exit codes are the real ones."""
     program = tmp_path / "bin" / "spark-submit"
     program.parent.mkdir()
-    program.write_text(JOB.format(python=sys.executable, home=str(tmp_path), digest=DIGEST))
+    program.write_text(JOB.format(python=sys.executable, home=str(tmp_path), digest=DIGEST, tests=str(SUPPORT.parent)))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))

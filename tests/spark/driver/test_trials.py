@@ -20,7 +20,7 @@ from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.spark.state.restores import rolling_back
+from sessionizer.spark.state.commands import rollback
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.expected.landed import landed
@@ -98,7 +98,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert failed.second in (shown or "")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rolling_back, "activate_lineage", die)
+        patched.setattr(rollback, "activate_lineage", die)
         with pytest.raises(Killed):
             run(failed.stage, "killed")
     begun = pending_operation(home)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from sessionizer.control.execution import execute
 from sessionizer.errors import InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.left_out import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classified
-from sessionizer.spark.state.lineages.accepting_loss import AcceptingLoss
+from sessionizer.spark.state.commands.accept_loss import LossRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
@@ -23,6 +25,7 @@ from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, log_truncated
 from support.processes.in_process import begin_batch, catch_up, drain
 from support.streams.stage import Stage, clicks_spec
 from support.streams.transactions import click, send, topic_spec
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,13 +39,17 @@ if TYPE_CHECKING:
 
 def accept_loss(spark: SparkSession, stage: Stage) -> LossPlan:
     """Approve the plan and carry it out."""
-    accepting = AcceptingLoss(spark, stage.stream_home, stage.spec())
-    plan, before = accepting.plan(), stage.lineage
+    accepting, home = loss_of(spark, stage), stage.stream_home
+    plan, before = accepting.look(), stage.lineage
     with pytest.raises(PlanChanged):
-        accepting.carry_out("0" * 16, lambda: None)
+        execute(approved(home, Switch.name, plan, digest="0" * 16), accepting)
     assert stage.lineage == before
-    assert accepting.carry_out(plan.digest, lambda: None) == stage.lineage != before
-    return plan
+    assert execute(approved(home, Switch.name, plan), accepting).lineage_to == stage.lineage != before
+    return plan.decision
+
+
+def loss_of(spark: SparkSession, stage: Stage) -> LossRunner:
+    return LossRunner(spark=spark, home=stage.stream_home, command=Switch(accept_loss=True), spec=stage.spec())
 
 
 def savepoint(stage: Stage) -> tuple[SavepointHome, Manifest]:
@@ -73,9 +80,9 @@ def test_records_that_retention_removed(
     send(kafka_broker, kafka_topic, clicks[:3])
     catch_up(spark, stage)
     saved = savepoint(stage)
-    assert plan_restore(spark, stage.stream_home, *saved).is_possible
+    assert not plan_restore(spark, stage.stream_home, *saved).replay.missing
     with pytest.raises(InvalidSpec) as caught:
-        AcceptingLoss(spark, stage.stream_home, stage.spec()).plan()
+        loss_of(spark, stage).look()
     assert caught.value.field == "--accept-loss"
     send(kafka_broker, kafka_topic, clicks[3:])
     kafka_broker.delete_records(kafka_topic, before=5)
@@ -98,7 +105,7 @@ def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: Ka
     send(kafka_broker, kafka_topic, [click("ann", f"new{number}", 5 + number) for number in range(4)])
     with pytest.raises(SourceReplaced):
         catch_up(spark, stage)
-    assert not plan_restore(spark, stage.stream_home, *saved).is_possible
+    assert plan_restore(spark, stage.stream_home, *saved).replay.missing
     left = stage.lineage
     plan = accept_loss(spark, stage)
     assert plan.lost

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.cli.state_commands.operations import carried_out
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.execution import execute
+from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest
@@ -17,9 +17,9 @@ from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer.lineage.trial.trial_record import read_trial
-from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.origin import lineage_before
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer.stream_spec.decisions import document_of
@@ -36,6 +36,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import examples_of, logs
 from support.verbs.reseeded_stream import Killed, tell_reseeded
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,24 +46,22 @@ if TYPE_CHECKING:
     from support.streams.strategies import Log
 
 
-def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> Applying:
+def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> ApplyRunner:
     """Whatever open sessions lack is accepted."""
-    home = stage.stream_home
-    found = Applying(spark, home, stage.spec(), home.savepoints, anew, Terms())
-    lacking = plan_upgrade(home, (stage.lineage or "", 0), found.spec, UpgradeRequest(APPLY)).unaccepted
-    return replace(found, accepted=tuple(each.name for each in lacking))
+    home, spec = stage.stream_home, stage.spec()
+    lacking = plan_upgrade(home, (stage.lineage or "", 0), spec, UpgradeRequest(APPLY)).unaccepted
+    command = Apply(new_lineage=anew, accept=tuple(each.name for each in lacking))
+    return ApplyRunner(spark=spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
 
 
-def operation_of(found: Applying) -> Operation:
+def operation_of(found: ApplyRunner) -> Operation:
     """What has been approved."""
-    plan = found.plan()
-    record = new_operation(found.home, APPLY, plan.digest, "ann", (plan.lineage, plan.batch_id))
-    return Operation(found.home, record, lambda: None)
+    return approved(found.home, APPLY, found.look())
 
 
 def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
     found, before = applying(spark, stage, anew=True), stage.lineage
-    lineage = found.run(operation_of(found), lambda: None).lineage_to
+    lineage = execute(operation_of(found), found).lineage_to
     assert lineage is not None
     assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
     trial = read_trial(found.home, lineage)
@@ -109,12 +108,12 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     wider = {**mapping, "payload": {**mapping["payload"], "units": "cast(amount as bigint)"}}
     stage.write_spec({**clicks_spec(), "mapping": wider})
     with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units is '.*bigint.* the table sessions"):
-        applying(spark, stage).plan().require_possible()
+        applying(spark, stage).look().require_possible()
 
     narrower = {**mapping, "payload": {**mapping["payload"], "amount": "cast(amount as int)"}}
     stage.write_spec({**clicks_spec(), "mapping": narrower})
     with pytest.raises(InvalidSpec, match=r"mapping\.payload\.amount is '.*\(int\)"):
-        applying(spark, stage).plan().require_possible()
+        applying(spark, stage).look().require_possible()
 
     stage.write_spec({**clicks_spec(gap_timeout="5 seconds"), "mapping": mapping})
     found = applying(spark, stage)
@@ -124,22 +123,22 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
         assert step.startswith("savepoint: apply-")
         raise Killed
 
+    found.say = die
     with pytest.raises(Killed):
-        found.run(begun, lambda: None, die)
+        execute(begun, found)
     pending = pending_operation(home)
     assert pending is not None
     assert pending.step is Reached.STOPPED
-    done = found.run(Operation(home, pending, lambda: None), lambda: None)
+    done = execute(Operation(home, pending, lambda: None), applying(spark, stage))
     assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
     noted = read_lineage_spec(home, lineage)
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
-    assert (
-        found.run(Operation(home, pending.record_step(Reached.SAVED), lambda: None), lambda: None).lineage_to == lineage
-    ), "killed after it"
+    saved = Operation(home, pending.record_step(Reached.SAVED), lambda: None)
+    assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
     assert read_trial(home, lineage) is None
-    assert not applying(spark, stage).plan().changes_something
+    assert not applying(spark, stage).look().is_needed
     assert carried_out(home, APPLY, done.digest)
 
     stage.write_spec({**clicks_spec(), "key_groups": 6})
@@ -147,5 +146,5 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     begun = operation_of(found)
     stage.write_spec({**clicks_spec(), "key_groups": 7})
     with pytest.raises(PlanChanged):
-        applying(spark, stage).run(begun, lambda: None)
+        execute(begun, applying(spark, stage))
     assert (begun.record.outcome, stage.lineage) == (Ending.ABANDONED, lineage)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
@@ -20,8 +21,9 @@ from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.left_out import leaving_out
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.lineages.switching import Switching
+from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.lineages.switch_plan import Start
 from sessionizer.state.savepoints.making import SavepointRequest
@@ -36,7 +38,7 @@ from support.streams.click_files import known_rows
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.restored_stream import SAVED_AFTER, Restored
-from support.verbs.typed_verbs import done_before
+from support.verbs.typed_verbs import approved, done_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,12 +180,13 @@ def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSe
     for name in sorted(restored.files)[SAVED_AFTER + 1 :]:
         shutil.copy2(stage.feed / name, other)
     stage.write_spec({**clicks_spec(), "source": {**clicks_spec()["source"], "path": str(other)}})
-    switching = Switching(spark, home, stage.spec(), Start.of("earliest"))
-    plan = switching.plan()
+    command, start = Switch(start_at="earliest", leave_unread=True), Start.of("earliest")
+    switching = SwitchRunner(spark=spark, home=home, command=command, spec=stage.spec(), start=start)
+    plan = switching.look()
     only = "        clicks-*3.json (1 file) is excluded in the old source only, because positions in the new one differ"
-    assert only in plan.lines()
-    lineage = switching.carry_out(plan.digest, lambda: None, leave_unread=True)
-    assert read_left_out(home, lineage) == NOTHING_LEFT_OUT
+    assert only in plan.decision.lines()
+    lineage = execute(approved(home, command.name, plan), switching).lineage_to
+    assert read_left_out(home, str(lineage)) == NOTHING_LEFT_OUT
     drain(spark, stage)
     restored.assert_exact()
 

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
@@ -34,6 +33,7 @@ from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import SEED_BATCH, Killed
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -176,26 +176,28 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     files = {write(stage, number, clicks): clicks for number, clicks in enumerate(BEFORE)}
     catch_up(spark, stage)
     stage.write_spec(new_spec())
-    applying = Applying(spark, home, stage.spec(), home.savepoints, trial=Terms())
-    plan = applying.plan()
-    assert [line.partition(" ")[0] for line in plan.migrations] == [
+    command, spec = Apply(), stage.spec()
+    runner = ApplyRunner(spark=spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
+    plan = runner.look()
+    assert [line.partition(" ")[0] for line in plan.decision.migrations] == [
         "users-instead-of-devices",
         "kind-from-type",
         "cents",
     ]
-    record = new_operation(home, APPLY, plan.digest, "ann", (plan.lineage, plan.batch_id))
-    operation = Operation(home, record, lambda: None)
+    operation = approved(home, command.name, plan)
 
     def die(step: str) -> None:
         if step == f"new lineage: {Step.ACTIVATED}":
             raise Killed
 
+    runner.say = die
     with pytest.raises(Killed):
-        applying.run(operation, lambda: None, die)
-    done = applying.run(operation, lambda: None)
+        execute(operation, runner)
+    again = ApplyRunner(spark=spark, home=home, command=command, spec=spec, savepoints=home.savepoints)
+    done = execute(operation, again)
     assert done.outcome is Ending.DONE
     assert done.lineage_to == stage.lineage != before
-    assert not applying.plan().changes_something
+    assert not again.look().is_needed
     request = SavepointRequest(home.savepoints, "after", "after")
     manifest = make_savepoint(spark, home, standing_of(home), request, lambda _: None)
     for number, clicks in enumerate(AFTER, len(files)):

@@ -12,7 +12,7 @@ from sessionizer.errors import DataElsewhere, UnfaithfulState
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.data_root import DataPath, uri_of
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.spark.state.lineages.new_lineage import NewLineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import drain
@@ -96,7 +96,7 @@ def test_one_that_fails_leaves_nothing_there_and_one_that_was_killed_goes_on(
         if record.step is Reached.SEEDED:
             raise Killed
 
-    monkeypatch.setattr(Seeding, "_compare", unfaithful)
+    monkeypatch.setattr(NewLineage, "compare", unfaithful)
     with pytest.raises(UnfaithfulState):
         moved.restore("20261123T070000-abc123")
     assert list(content(stage.stream_home.tables)) == []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.state_commands.operations import trial_line
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
@@ -20,7 +21,8 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
-from sessionizer.spark.state.lineages.rescaling import carry_out, rescaled
+from sessionizer.spark.state.commands.rescale import RescaleRunner
+from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.rescale_plan import VERB, Division, plan_rescale
@@ -34,7 +36,8 @@ from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.reseeded_stream import Killed, kill_at
+from support.verbs.reseeded_stream import Killed
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.rescale_plan import RescalePlan
 
 PROGRAM_WITHIN_S = 300
@@ -122,33 +126,55 @@ def stopped(spark: SparkSession, tmp_path: Path) -> Stage:
     return stage
 
 
+def runner_of(spark: SparkSession, stage: Stage) -> RescaleRunner:
+    """Of a rescale to eight key groups."""
+    command, groups = Rescale(key_groups=8), stage.spec().key_groups
+    return RescaleRunner(spark=spark, home=stage.stream_home, command=command, key_groups=groups)
+
+
+def plan_of(stage: Stage) -> Plan[RescalePlan]:
+    return Rescale(key_groups=8).plan(stage.name, standing_of(stage.stream_home), stage.spec().key_groups)
+
+
 def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Stage) -> None:
     home, before = stopped.stream_home, stopped.lineage
-    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    plan = plan_of(stopped)
     start_lineage(home, spec=read_lineage_spec(home, str(before)))
     stale = active_lineage(home)
     catch_up(spark, stopped)
-    with pytest.raises(PlanChanged, match=f"and {plan.digest} was approved"):
-        carry_out(spark, home, plan, permit=lambda: None)
+    with pytest.raises(PlanChanged) as raised:
+        execute(approved(home, VERB, plan), runner_of(spark, stopped))
+    assert raised.value.approved == plan.digest
     assert active_lineage(home) == stale
 
 
-def carry_out_by_operation(spark: SparkSession, stage: Stage, plan: RescalePlan, after: Callable[[Step], None]) -> None:
+def carry_out_by_operation(
+    spark: SparkSession, stage: Stage, plan: Plan[RescalePlan], say: Callable[[str], None]
+) -> None:
     """As the command does, in this process."""
-    home = stage.stream_home
-    record = pending_operation(home) or new_operation(home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    home, runner = stage.stream_home, runner_of(spark, stage)
+    runner.say = say
+    record = pending_operation(home) or new_operation(home, VERB, plan.digest, "ann", plan.leaves)
     job = Maintenance(f"{VERB}-{record.id}", "ann", "tests", record.wanted)
     with held_for(home, job, 10, lambda _: None) as lease:
-        rescaled(spark, plan, lease, Operation(home, record, lease.check), after)
+        execute(Operation(home, record, lease.check), runner)
+
+
+def die_at(step: Step) -> Callable[[str], None]:
+    def die(line: str) -> None:
+        if line == f"new lineage: {step}":
+            raise Killed
+
+    return die
 
 
 @pytest.mark.parametrize("step", [pytest.param(Step.SEEDED, marks=pytest.mark.long), Step.ACTIVATED])
 def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, stopped: Stage, step: Step) -> None:
     home, before = stopped.stream_home, stopped.lineage
     write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
-    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    plan = plan_of(stopped)
     with pytest.raises(Killed):
-        carry_out_by_operation(spark, stopped, plan, kill_at(step))
+        carry_out_by_operation(spark, stopped, plan, die_at(step))
     assert read_desired(home).state is DesiredState.MAINTENANCE
     with pytest.raises(OperationPending) as pending:
         require_no_operation(home)
@@ -165,11 +191,11 @@ def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, 
 def test_what_fails_is_abandoned_and_the_stream_is_wanted_as_before(spark: SparkSession, stopped: Stage) -> None:
     home, before = stopped.stream_home, stopped.lineage
 
-    def fail(_: Step) -> None:
+    def fail(_: str) -> None:
         message = "the store is away"
         raise OSError(message)
 
-    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    plan = plan_of(stopped)
     with pytest.raises(OSError, match="the store is away"):
         carry_out_by_operation(spark, stopped, plan, fail)
     require_no_operation(home)

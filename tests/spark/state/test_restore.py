@@ -22,7 +22,7 @@ from sessionizer.home.data_files import files_below, remove_tree
 from sessionizer.home.savepoint_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
-from sessionizer.spark.state.restores import restoring
+from sessionizer.spark.state.commands import restore
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
@@ -62,11 +62,11 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     assert plan.decision.leaves == restored.before
     assert plan.newest_batch >= FILES - 1
     assert plan.replay.items == FILES - SAVED_AFTER - 1
-    assert plan.is_possible
+    assert not plan.replay.missing
     assert {table.table for table in plan.tables if table.rows} >= {"sessions", "quarantine"}
     (stage.feed / max(restored.files)).unlink()
     drop_files = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
-    assert not drop_files.is_possible
+    assert drop_files.replay.missing
     assert drop_files.decision.digest == plan.decision.digest
     assert landed(stage) == tables
     assert stage.lineage == restored.before
@@ -253,7 +253,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
-    monkeypatch.setattr(restoring, "examine", fail)
+    monkeypatch.setattr(restore, "examine", fail)
     with pytest.raises(OSError, match="the source is away"):
         restored.restore()
     monkeypatch.undo()
@@ -275,7 +275,7 @@ def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_agai
         raise OSError(message)
 
     tables = landed(restored.stage)
-    monkeypatch.setattr(restoring, "examine", fail)
+    monkeypatch.setattr(restore, "examine", fail)
     with pytest.raises(OSError, match="the source is away"):
         restored.restore()
     home = restored.stage.stream_home

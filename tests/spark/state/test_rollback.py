@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.state.restores import rolling_back
-from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
+from sessionizer.spark.state.commands import rollback
+from sessionizer.spark.state.commands.rollback import RollbackRunner, plan_rollback
 from sessionizer.state.restores.rollback_plan import VERB
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
@@ -22,6 +23,7 @@ from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +44,7 @@ def bring(stage: Stage, files: list[Path]) -> None:
 
 
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:
-    plan = plan_rollback(spark, stage.stream_home)
-    leaves = (plan.leaves, plan.newest_batch)
-    return Operation(
-        stage.stream_home, new_operation(stage.stream_home, VERB, plan.digest, "ann", leaves), lambda: None
-    )
+    return approved(stage.stream_home, VERB, RollbackRunner(spark=spark, home=stage.stream_home).look())
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN
@@ -76,7 +74,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
         moved.stream_home, new_operation(moved.stream_home, VERB, "0" * 16, "ann", (second, 1)), lambda: None
     )
     with pytest.raises(PlanChanged):
-        roll_back(spark, stale, lambda: None, lambda _: None)
+        execute(stale, RollbackRunner(spark=spark, home=moved.stream_home))
     assert stale.record.outcome is Ending.ABANDONED
     assert moved.lineage == second
 
@@ -85,16 +83,17 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
 
     begun = operation_of(spark, moved)
     with monkeypatch.context() as patched:
-        patched.setattr(rolling_back, "activate_lineage", die)
+        patched.setattr(rollback, "activate_lineage", die)
         with pytest.raises(Killed):
-            roll_back(spark, begun, lambda: None, lambda _: None)
+            execute(begun, RollbackRunner(spark=spark, home=moved.stream_home))
     pending = pending_operation(moved.stream_home)
     assert pending is not None
     assert pending.step is Reached.TAKEN_BACK
-    done = roll_back(spark, Operation(moved.stream_home, pending, lambda: None), lambda: None, lambda _: None)
+    runner = RollbackRunner(spark=spark, home=moved.stream_home)
+    done = execute(Operation(moved.stream_home, pending, lambda: None), runner)
     assert (done.outcome, done.lineage_to, moved.lineage) == (Ending.DONE, first, first)
     assert "sessions " in done.counts
-    again = roll_back(spark, Operation(moved.stream_home, pending, lambda: None), lambda: None, lambda _: None)
+    again = execute(Operation(moved.stream_home, pending, lambda: None), runner)
     assert again.lineage_to == first, "it was killed after its last step"
 
     moved.write_spec(clicks_spec())

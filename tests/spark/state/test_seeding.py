@@ -88,7 +88,7 @@ def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
         (row,) = whole.rows.select("key_group").limit(1).collect()
         return FirstLog(whole.rows.where(whole.rows["key_group"] != row["key_group"]), whole.blobs)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.carried", without_one_group)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.carried", without_one_group)
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ blobs of open events and holds 0"):
         reseed(spark, half_read)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from sessionizer.control.execution import execute
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import EVENTS, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.source_ids import read_source_ids
-from sessionizer.spark.state.lineages.switching import Switching
+from sessionizer.spark.state.commands.switch import SwitchRunner
+from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
@@ -24,6 +26,7 @@ from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 from support.streams.transactions import click, send, topic_spec
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,11 +81,18 @@ def stream_of(source: dict[str, Any], root: Path, data: str | None = None) -> St
 
 def switch_to(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:
     stage.write_spec({**clicks_spec(), "source": source})
-    switching = Switching(spark, stage.stream_home, stage.spec(), Start.of(start))
-    plan, before = switching.plan(), stage.lineage
-    lineage = switching.carry_out(plan.digest, lambda: None)
-    assert stage.lineage == lineage != before
-    return plan
+    switching, before = switch_of(spark, stage, start), stage.lineage
+    plan = switching.look()
+    done = execute(approved(stage.stream_home, Switch.name, plan), switching)
+    assert stage.lineage == done.lineage_to != before
+    return plan.decision
+
+
+def switch_of(spark: SparkSession, stage: Stage, start: str, *, leave_unread: bool = False) -> SwitchRunner:
+    """To the source that the file names now."""
+    command = Switch(start_at=start, leave_unread=leave_unread)
+    spec = stage.spec()
+    return SwitchRunner(spark=spark, home=stage.stream_home, command=command, spec=spec, start=Start.of(start))
 
 
 @pytest.mark.long
@@ -162,21 +172,21 @@ def test_topics_that_stay_keep_their_positions(
     for topic in (a, b, c):
         send(kafka_broker, topic, [click(topic[-1], f"{topic[-1]}2", 2)])
 
-    def read_from(topics: str, start: str) -> Switching:
+    def read_from(topics: str, start: str) -> SwitchRunner:
         stage.write_spec(topic_spec(kafka_broker, topics))
-        return Switching(spark, stage.stream_home, stage.spec(), Start.of(start))
+        return switch_of(spark, stage, start)
 
     adding = read_from(f"{a},{b},{c}", "earliest")
-    plan = adding.plan()
-    assert (plan.kept, plan.unread.items) == ((a, b), 0)
-    adding.carry_out(plan.digest, lambda: None)
+    plan = adding.look()
+    assert (plan.decision.kept, plan.decision.unread.items) == ((a, b), 0)
+    execute(approved(stage.stream_home, Switch.name, plan), adding)
     assert planned_batch(stage.checkpoint, 0).ends[EVENTS] == {a: {"0": 2}, b: {"0": 2}, c: {"0": 0}}
     assert set(read_source_ids(stage.stream_home, stage.lineage or "")) == {a, b, c}
     leaving = read_from(f"{a},{c}", "earliest")
-    plan = leaving.plan()
-    assert (plan.kept, plan.unread.items) == ((a, c), 1)
+    plan = leaving.look()
+    assert (plan.decision.kept, plan.decision.unread.items) == ((a, c), 1)
     with pytest.raises(EventsUnread):
-        leaving.carry_out(plan.digest, lambda: None)
+        execute(approved(stage.stream_home, Switch.name, plan), leaving)
     stage.write_spec(topic_spec(kafka_broker, f"{a},{b},{c}"))
     drain(spark, stage)
     assert {row["key"]: row["event_count"] for row in table_rows(stage.table("sessions"))} == {"a": 3, "b": 3, "c": 3}
@@ -184,7 +194,7 @@ def test_topics_that_stay_keep_their_positions(
 
 def switch_plan(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:
     stage.write_spec({**clicks_spec(), "source": source})
-    return Switching(spark, stage.stream_home, stage.spec(), Start.of(start)).plan()
+    return switch_of(spark, stage, start).look().decision
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN
@@ -228,20 +238,22 @@ def test_what_would_lose_events_is_refused(spark: SparkSession, tmp_path: Path) 
     other = {**files, "path": str(tmp_path / "elsewhere")}
     plan = switch_plan(spark, stage, other, "earliest")
     assert "1 files of the old source are unread" in "\n".join(plan.lines())
-    switching = Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest"))
+    switching, home = switch_of(spark, stage, "earliest"), stage.stream_home
     with pytest.raises(EventsUnread, match="has not read 1 files"):
-        switching.carry_out(plan.digest, lambda: None)
-    later = Switching(spark, stage.stream_home, stage.spec(), Start.of("latest"))
+        execute(approved(home, Switch.name, switching.look()), switching)
     with pytest.raises(PlanChanged):
-        later.carry_out(plan.digest, lambda: None)
+        execute(approved(home, Switch.name, switching.look()), switch_of(spark, stage, "latest"))
     stage.write_spec({**clicks_spec(gap_timeout="60 seconds"), "source": other})
     with pytest.raises(InvalidSpec, match=r"rules\.gap_timeout"):
-        Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest")).plan()
+        switch_of(spark, stage, "earliest").look()
     stage.write_spec(clicks_spec())
     with pytest.raises(InvalidSpec, match="write it into the stream's file first"):
-        Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest")).plan()
+        switch_of(spark, stage, "earliest").look()
     assert stage.lineage == before
-    assert switching.carry_out(plan.digest, lambda: None, leave_unread=True) == stage.lineage
+    stage.write_spec({**clicks_spec(), "source": other})
+    switching = switch_of(spark, stage, "earliest", leave_unread=True)
+    done = execute(approved(home, Switch.name, switching.look()), switching)
+    assert done.lineage_to == stage.lineage != before
 
 
 @pytest.mark.long

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.deployment.upgrade_plan import UPGRADE
 from sessionizer.errors import EngineChanged, NotAccepted
 from sessionizer.lineage.fingerprint import (
     DELTA,
@@ -19,13 +18,14 @@ from sessionizer.lineage.fingerprint import (
     require_same_engine,
     write_fingerprint,
 )
-from sessionizer.lineage.trial.judging import Terms
-from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.origin import lineage_before
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,15 +49,13 @@ def note_made_by(stage: Stage, program: str, version: str) -> None:
     write_fingerprint(stage.stream_home, stage.lineage, replace(born, versions={**born.versions, program: version}))
 
 
-def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> Applying:
-    home = stage.stream_home
-    return Applying(spark, home, stage.spec(), home.savepoints, trial=Terms(), verb=UPGRADE, accepted=accepted)
+def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> ApplyRunner:
+    home, command = stage.stream_home, Upgrade(accept=accepted)
+    return ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
 
 
-def carry_out(found: Applying) -> str:
-    plan = found.plan()
-    record = new_operation(found.home, UPGRADE, plan.digest, "ann", (plan.lineage, plan.batch_id))
-    done = found.run(Operation(found.home, record, lambda: None), lambda: None)
+def carry_out(found: ApplyRunner) -> str:
+    done = execute(approved(found.home, Upgrade.name, found.look()), found)
     assert done.outcome is Ending.DONE
     return str(done.lineage_to)
 
@@ -79,7 +77,7 @@ def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spa
 
     note_made_by(stage, DELTA, "4.4.99")
     assert carry_out(upgrading(spark, stage)) == after, "a patch release is taken in place"
-    assert not upgrading(spark, stage).plan().changes_something
+    assert not upgrading(spark, stage).look().is_needed
 
     (stage.feed / "1.json").write_bytes(line(1))
     catch_up(spark, stage)

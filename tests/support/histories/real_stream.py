@@ -14,24 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import StreamingQueryException
 
+from sessionizer.control.execution import execute
 from sessionizer.control.lease.lease import Lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.internals.delta_append import append_once
 from sessionizer.spark.sinks import write
-from sessionizer.spark.state.lineages.applying import Applying
-from sessionizer.spark.state.lineages.rescaling import rescaled
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.rescale import RescaleRunner
+from sessionizer.spark.state.commands.restore import RestoreRunner
+from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
-from sessionizer.spark.state.restores.restoring import Restoring
-from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
@@ -48,8 +50,10 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import SparkSession
 
+    from sessionizer.control.execution import StepRunner
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
 
 USERS: Final = 3
 EVENTS: Final = 2
@@ -132,50 +136,46 @@ class RealStream:
     def restore(self, savepoint: str) -> OperationRecord:
         """Go back, or forward, to a savepoint."""
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        plan = plan_restore(self.spark, self.home, kept, manifest, trial=None)
-        return self._typed(
-            "restore",
-            lambda: (plan.decision.digest, (plan.decision.leaves, plan.newest_batch)),
-            lambda operation, lease: Restoring(
-                self.spark, self.home, kept, manifest, lease, operation, lambda _: None
-            ).run(),
-            savepoint,
+        command = Restore(trial=0)
+        plan = command.plan(plan_restore(self.spark, self.home, kept, manifest, trial=None))
+        runner = RestoreRunner(
+            spark=self.spark,
+            home=self.home,
+            command=command,
+            left=self.home,
+            savepoint=kept,
+            manifest=manifest,
+            plan=plan,
         )
+        return self._typed(command.name, lambda: plan, runner, savepoint)
 
     def rollback(self) -> OperationRecord:
         """Go back to the lineage before."""
-
-        def approve() -> tuple[str, tuple[str, int]]:
-            plan = plan_rollback(self.spark, self.home)
-            return plan.digest, (plan.leaves, plan.newest_batch)
-
-        return self._typed(
-            "rollback", approve, lambda operation, lease: roll_back(self.spark, operation, lease.check, lambda _: None)
-        )
+        runner = RollbackRunner(spark=self.spark, home=self.home)
+        return self._typed(Rollback.name, runner.look, runner)
 
     def rescale(self) -> OperationRecord:
         """Go on in other key groups."""
         groups = 3 if self.stage.spec().key_groups == 2 else 2
-        plan = plan_rescale(self.home.name, standing_of(self.home), groups, 2, Terms())
-        return self._typed(
-            "rescale",
-            lambda: (plan.digest, (plan.lineage, plan.batch_id)),
-            lambda operation, lease: rescaled(self.spark, plan, lease, operation, lambda _: None),
-        )
+        command = Rescale(key_groups=groups, partitions=2)
+        runner = RescaleRunner(spark=self.spark, home=self.home, command=command, key_groups=groups)
+        standing = standing_of(self.home)
+        return self._typed(command.name, lambda: command.plan(self.home.name, standing, groups), runner)
 
     def move_sink(self, folder: str | None) -> OperationRecord:
         """Have the tables written in another folder, from now on."""
         before = self.stage.spec()
         self.stage.write_spec({**self._document(), "sink": {"path": folder}})
-        applying = Applying(self.spark, self.home, self.stage.spec(), self.home.savepoints)
-
-        def approve() -> tuple[str, tuple[str, int]]:
-            plan = applying.plan()
-            return plan.digest, (plan.lineage, plan.batch_id)
-
+        runner = ApplyRunner(
+            spark=self.spark,
+            home=self.home,
+            command=Apply(trial=0),
+            spec=self.stage.spec(),
+            savepoints=self.home.savepoints,
+        )
         self.sinks.append(folder)
         assert before.sink.path != folder
-        return self._typed(APPLY, approve, lambda operation, lease: applying.run(operation, lease.check))
+        return self._typed(Apply.name, runner.look, runner)
 
     def start_over(self) -> OperationRecord:
         """Begin anew with all that the source has."""
@@ -214,17 +214,17 @@ class RealStream:
     def _typed(
         self,
         verb: str,
-        approve: Callable[[], tuple[str, tuple[str, int]]],
-        carry_out: Callable[[Operation, Lease], OperationRecord],
+        approve: Callable[[], Plan[Any]],
+        runner: StepRunner,
         savepoint: str = "",
     ) -> OperationRecord:
         begun = pending_operation(self.home)
         if begun is None:
-            digest, leaves = approve()
-            begun = new_operation(self.home, verb, digest, "tests", leaves, savepoint=savepoint)
+            plan = approve()
+            begun = new_operation(self.home, verb, plan.digest, "tests", plan.leaves, savepoint=savepoint)
         job = Maintenance(f"{verb}-{begun.id}", "tests", "tests", begun.wanted)
         with held_for(self.home, job, 10, lambda _: None) as lease:
-            record = carry_out(Operation(self.home, begun, lease.check), lease)
+            record = execute(Operation(self.home, begun, lease.check), runner)
         self._go_by_the_lineage()
         return record
 

@@ -16,8 +16,8 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.lineages.reseeding import Reseeding
-from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.spark.state.lineages.new_lineage import NewLineage
+from sessionizer.spark.state.lineages.transfer import hand_over
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
@@ -60,9 +60,20 @@ def reseed(
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
     standing = standing_of(home)
-    seeding = Seeding(spark, home, spec, examine(spark, spec, stage.home), partitions, lambda: None, after, trial)
     origin = Origin("rescale", epoch_ms(), standing.lineage, standing.batch_id)
-    return Reseeding(seeding, standing, LineageSpec(document_of(spec)), origin).run()
+    examined = examine(spark, spec, stage.home)
+    given, handover = hand_over(spark, home, standing, LineageSpec(document_of(spec)), origin)
+    new = NewLineage(spark, home, spec, examined, partitions, handover, lambda: None, after)
+    try:
+        new.start(given)
+        new.compare()
+        new.set_position()
+        if trial is not None:
+            new.begin_trial(trial)
+    except Exception:
+        new.remove()
+        raise
+    return new.activate()
 
 
 class Killed(BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import pending_operation
@@ -13,9 +14,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import left_out_in
+from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
-from sessionizer.spark.state.restores.restoring import Restoring
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
@@ -99,29 +101,29 @@ class Restored:
 
     def restore(self, operation: str = OPERATION, leave_out: Sequence[str] = ()) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, plan, move = self.stage.stream_home, self.plan(*leave_out), self.move()
+        home, found, move, command = self.stage.stream_home, self.plan(*leave_out), self.move(), Restore(trial=0)
+        plan = command.plan(replace(found, decision=replace(found.decision, trial=None)))
         begun = replace(
             begun_restore(operation, savepoint=self.manifest.id),
-            digest=plan.decision.digest,
-            lineage_from=plan.decision.leaves,
-            batch_from=plan.newest_batch,
+            digest=plan.digest,
+            lineage_from=plan.leaves[0],
+            batch_from=plan.leaves[1],
         )
-        record, left_out = pending_operation(home) or begun, plan.decision.left_out
+        record = pending_operation(home) or begun
         job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
         with held_for(home, job, 10, self.said.append) as lease:
-            under_way, say = Operation(home, record, lease.check), self.said.append
-            restoring = Restoring(
-                self.spark,
-                move.taken if move else home,
-                self.savepoint,
-                self.manifest,
-                lease,
-                under_way,
-                say,
-                left_out=left_out,
+            runner = RestoreRunner(
+                spark=self.spark,
+                home=move.taken if move else home,
+                say=self.said.append,
+                command=command,
+                left=home,
+                savepoint=self.savepoint,
+                manifest=self.manifest,
+                plan=plan,
                 move=move,
             )
-            return restoring.run()
+            return execute(Operation(home, record, lease.check), runner)
 
     def batches(self, files: ClickFiles) -> list[Batch]:
         """Those that led to the savepoint, and those of the active lineage but for the one that seeded it."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.operation_record import pending_operation, read_operations
-from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import minted_id
@@ -15,25 +14,28 @@ from sessionizer.lineage.trial.judging import Outcome, Terms
 from sessionizer.lineage.trial.trial_record import trial_of_active, write_trial
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.spark.history.beginning import Beginning
-from sessionizer.spark.state.lineages.applying import Applying
-from sessionizer.spark.state.lineages.rescaling import rescaled
-from sessionizer.spark.state.lineages.switching import Switching
+from sessionizer.spark.history.beginning import SeedRunner
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.commands.rescale import RescaleRunner
+from sessionizer.spark.state.commands.restore import RestoreRunner
+from sessionizer.spark.state.commands.rollback import RollbackRunner
+from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
-from sessionizer.spark.state.restores.restoring import Restoring
-from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages import rescale_plan, switch_plan
-from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.lineages.switch_plan import Start
-from sessionizer.state.restores import restore_plan, rollback_plan
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds import seed_plan
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
 from support.verbs.reseeded_stream import reseed
-from support.verbs.seeded_stream import taking_of
+from support.verbs.seeded_stream import seed_command, taking_of
 from support.verbs.stopped_scene import BEFORE, LATER
 from support.verbs.typed_verbs import done_before, typed
 
@@ -77,42 +79,25 @@ def with_another_source(scene: Scene) -> None:
 
 def apply(scene: Scene, *, anew: bool) -> OperationRecord:
     """The changed spec."""
-    home = scene.home
-    applying = Applying(scene.spark, home, scene.stage.spec(), home.savepoints, anew, _ON_TRIAL if anew else None)
-
-    def approve() -> tuple[str, tuple[str, int]]:
-        plan = applying.plan()
-        return plan.digest, (plan.lineage, plan.batch_id)
-
-    return typed(home, APPLY, approve, lambda operation, lease: applying.run(operation, lease.check))
+    home, command = scene.home, Apply(trial=1, back_if_unfit=True) if anew else Apply(trial=0)
+    runner = ApplyRunner(
+        spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
+    )
+    return typed(home, command.name, runner.look, runner)
 
 
 def rescale(scene: Scene) -> OperationRecord:
     """To other key groups and partitions."""
-    home = scene.home
-    plan = plan_rescale(home.name, standing_of(home), scene.stage.spec().key_groups, 3, Terms())
-
-    def approve() -> tuple[str, tuple[str, int]]:
-        return plan.digest, (plan.lineage, plan.batch_id)
-
-    return typed(
-        home,
-        rescale_plan.VERB,
-        approve,
-        lambda operation, lease: rescaled(scene.spark, plan, lease, operation, lambda _: None),
-    )
+    home, command, groups = scene.home, Rescale(partitions=3), scene.stage.spec().key_groups
+    runner = RescaleRunner(spark=scene.spark, home=home, command=command, key_groups=groups)
+    return typed(home, command.name, lambda: command.plan(home.name, standing_of(home), groups), runner)
 
 
 def switch(scene: Scene) -> OperationRecord:
     """To the source that the file names now, from its beginning."""
-    home = scene.home
-    switching = Switching(scene.spark, home, scene.stage.spec(), Start.of("earliest"), Terms())
-
-    def approve() -> tuple[str, tuple[str, int]]:
-        plan = switching.plan()
-        return plan.digest, (plan.lineage, plan.batch_id)
-
-    return typed(home, switch_plan.VERB, approve, lambda operation, lease: switching.run(operation, lease.check))
+    home, command, start = scene.home, Switch(start_at="earliest"), Start.of("earliest")
+    runner = SwitchRunner(spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), start=start)
+    return typed(home, command.name, runner.look, runner)
 
 
 def left_for_a_bad_one(scene: Scene) -> None:
@@ -128,18 +113,8 @@ def left_for_a_bad_one(scene: Scene) -> None:
 
 def roll_it_back(scene: Scene) -> OperationRecord:
     """To the lineage before."""
-    home, spark = scene.home, scene.spark
-
-    def approve() -> tuple[str, tuple[str, int]]:
-        plan = plan_rollback(spark, home)
-        return plan.digest, (plan.leaves, plan.newest_batch)
-
-    return typed(
-        home,
-        rollback_plan.VERB,
-        approve,
-        lambda operation, lease: roll_back(spark, operation, lease.check, lambda _: None),
-    )
+    runner = RollbackRunner(spark=scene.spark, home=scene.home)
+    return typed(scene.home, Rollback.name, runner.look, runner)
 
 
 def start_a_driver_that_goes_back(scene: Scene) -> OperationRecord:
@@ -166,21 +141,24 @@ def saved_and_gone_on(scene: Scene) -> None:
 def restore(scene: Scene, *, elsewhere: bool = False) -> OperationRecord:
     """To the savepoint; ``elsewhere``: in another data root."""
     home, spark, root = scene.home, scene.spark, scene.stage.root / "elsewhere"
-    done = done_before(home, restore_plan.VERB)
+    done = done_before(home, Restore.name)
     if done is None:
         kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
-        begun, terms = pending_operation(home) is not None, Terms(judges_sessions=False)
+        begun = pending_operation(home) is not None
         move = move_of(home, manifest, root, begun=begun) if elsewhere else None
-        plan = plan_restore(spark, home, kept, manifest, (), None, trial=terms, move=move)
-        done = typed(
-            home,
-            restore_plan.VERB,
-            lambda: (plan.decision.digest, (plan.decision.leaves, plan.newest_batch)),
-            lambda operation, lease: Restoring(
-                spark, move.taken if move else home, kept, manifest, lease, operation, lambda _: None, terms, move=move
-            ).run(),
-            savepoint=SAVEPOINT,
+        command = Restore()
+        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, trial=command.terms, move=move))
+        runner = RestoreRunner(
+            spark=spark,
+            home=move.taken if move else home,
+            command=command,
+            left=home,
+            savepoint=kept,
+            manifest=manifest,
+            plan=plan,
+            move=move,
         )
+        done = typed(home, command.name, lambda: plan, runner, savepoint=SAVEPOINT)
     if elsewhere:
         scene.stage = replace(scene.stage, data=uri_of(root))
     return done
@@ -196,17 +174,13 @@ def archived(scene: Scene) -> None:
 def seed(scene: Scene) -> OperationRecord:
     """With the archive, and what the source gets from now on."""
     home = scene.home
-    done = done_before(home, seed_plan.VERB)
+    done = done_before(home, Seed.name)
     if done is not None:
         return done
     archive = str(scene.stage.root / "archive")
     taking = taking_of(scene.spark, scene.stage, archive, seed_plan.NOW, None)
-    return typed(
-        home,
-        seed_plan.VERB,
-        lambda: (taking.decision.digest, (taking.decision.leaves or "", -1)),
-        lambda operation, lease: Beginning(taking, lease, operation, lambda _: None).run(),
-    )
+    runner = SeedRunner(spark=scene.spark, home=home, command=seed_command(archive, taking), taking=taking)
+    return typed(home, Seed.name, lambda: runner.command.plan(taking.decision), runner)
 
 
 VERBS = {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.spark.history.beginning import Beginning
+from sessionizer.spark.history.beginning import SeedRunner
 from sessionizer.spark.history.past_rows import past_at
 from sessionizer.spark.history.taking import Taking
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.state.seeds.seed_plan import VERB, Decision
+from sessionizer.state.commands.seed import Seed
+from sessionizer.state.seeds.seed_plan import Decision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -48,7 +50,15 @@ def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: No
     home = stage.stream_home
     home.prepare()
     left = (taking.decision.leaves or "", -1)
-    record = pending_operation(home) or new_operation(home, VERB, taking.decision.digest, "tests", left)
-    job = Maintenance(f"{VERB}-{record.id}", "tests", "tests", record.wanted)
+    record = pending_operation(home) or new_operation(home, Seed.name, taking.decision.digest, "tests", left)
+    job = Maintenance(f"{Seed.name}-{record.id}", "tests", "tests", record.wanted)
     with held_for(home, job, 10, say) as lease:
-        return Beginning(taking, lease, Operation(home, record, lease.check), say).run()
+        command = seed_command("history", taking)
+        runner = SeedRunner(spark=taking.spark, home=home, say=say, command=command, taking=taking)
+        return execute(Operation(home, record, lease.check), runner)
+
+
+def seed_command(history: str, taking: Taking) -> Seed:
+    """The command that comes to what is taken."""
+    decision = taking.decision
+    return Seed(history=history, backfill=decision.backfill, start_over=decision.leaves is not None)

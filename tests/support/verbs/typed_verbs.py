@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
@@ -11,9 +12,10 @@ from sessionizer.control.records.operation_record import Ending, pending_operati
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.execution import StepRunner
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
 
 BY = "ann"
 
@@ -25,21 +27,21 @@ def done_before(home: StreamHome, verb: str) -> OperationRecord | None:
 
 
 def typed(
-    home: StreamHome,
-    verb: str,
-    approve: Callable[[], tuple[str, tuple[str, int]]],
-    carry_out: Callable[[Operation, Lease], OperationRecord],
-    *,
-    savepoint: str = "",
+    home: StreamHome, verb: str, approve: Callable[[], Plan[Any]], runner: StepRunner, *, savepoint: str = ""
 ) -> OperationRecord:
-    """The record, done. ``approve``: gives the digest of the plan, and the lineage that is left with its batch."""
+    """The record, done. ``approve``: gives the plan, unless it was approved before."""
     done = done_before(home, verb)
     if done is not None:
         return done
     begun = pending_operation(home)
     if begun is None:
-        digest, leaves = approve()
-        begun = new_operation(home, verb, digest, BY, leaves, savepoint=savepoint)
+        plan = approve()
+        begun = new_operation(home, verb, plan.digest, BY, plan.leaves, savepoint=savepoint)
     job = Maintenance(f"{verb}-{begun.id}", BY, "tests", begun.wanted)
     with held_for(home, job, 10, lambda _: None) as lease:
-        return carry_out(Operation(home, begun, lease.check), lease)
+        return execute(Operation(home, begun, lease.check), runner)
+
+
+def approved(home: StreamHome, verb: str, plan: Plan[Any], *, digest: str | None = None) -> Operation:
+    """An operation of a plan that a user approved, without a lease. ``digest``: of another plan."""
+    return Operation(home, new_operation(home, verb, digest or plan.digest, BY, plan.leaves), lambda: None)

@@ -36,11 +36,10 @@ from sessionizer.errors import (
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.trial.trial_record import trial_of_active
 from support.processes.fabricated_platform import put_on_trial
+from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.home.stream_home import StreamHome
     from support.processes.fabricated_platform import Platform
@@ -68,12 +67,12 @@ def begun(home: StreamHome, verb: str = "restore", step: Reached = Reached.STOPP
     return record
 
 
-def fail(error: Exception) -> Callable[[Lease, Operation], OperationRecord]:
-    def work(_: Lease, operation: Operation) -> OperationRecord:
+def fail(home: StreamHome, error: Exception) -> ScriptedRunner:
+    def work(_: Step, operation: Operation) -> str:
         operation.reached(Reached.STOPPED)
         raise error
 
-    return work
+    return ScriptedRunner(home=home, work=work)
 
 
 @pytest.mark.parametrize("passes", [True, False])
@@ -81,7 +80,7 @@ def test_status_tells_of_a_restore_that_failed(platform: Platform, home: StreamH
     error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
     record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
     with pytest.raises(type(error)):
-        carry_out(home, record, "tests", 1, fail(error))
+        carry_out(home, record, "tests", 1, fail(home, error))
     shown = platform.call("status", "clicks").stdout
     assert type(error).__name__ in shown
     assert "restore to monday" in shown
@@ -149,7 +148,7 @@ def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platfor
     lease, _ = platform.drive("clicks")
     record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
     with pytest.raises(DriverStillRuns) as raised:
-        carry_out(home, record, "tests", 0.1, fail(AssertionError()))
+        carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
     assert record.command in "\n".join(raised.value.__notes__)
     desired = read_desired(home)
     assert (desired.state, desired.afterwards) == (DesiredState.MAINTENANCE, DesiredState.RUNNING)

@@ -16,6 +16,7 @@ from sessionizer.control.records.desired_state import read_desired
 from sessionizer.errors import HomeCopied, InvalidSpec
 from sessionizer.home.platform_home import home_id, require_home_here
 from sessionizer.home.stream_home import StreamHome
+from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
@@ -59,5 +60,5 @@ def test_no_command_takes_the_stream_of_a_copy_whose_data_is_outside(copy: Platf
     record = new_operation(home, "rollback", "0" * 16, "someone", ("20261121T105501-3fa9c2", 1))
     before = read_desired(home)
     with pytest.raises(HomeCopied):
-        carry_out(home, record, "a test", 1, lambda *_: pytest.fail("the stream was taken"))
+        carry_out(home, record, "a test", 1, ScriptedRunner(home=home, work=lambda *_: pytest.fail("taken")))
     assert read_desired(home) == before

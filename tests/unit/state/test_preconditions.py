@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -33,12 +33,14 @@ from sessionizer.lineage.active import activate_lineage, active_lineage, start_l
 from sessionizer.state.preconditions import require_as_planned
 from support.expected.folder_digest import folder_digest
 from support.places import REPOSITORY, mounted
+from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
 
 VERBS = ("restore", "rollback", "rescale", "switch", "apply", "seed")
 DIGEST = "0123456789abcdef"
@@ -95,8 +97,11 @@ def planned(home: StreamHome, verb: str) -> OperationRecord:
     return new_operation(home, verb, DIGEST, "ann", (lineage, 7), savepoint="monday" if verb == "restore" else "")
 
 
-def no_work(_: Lease, operation: Operation) -> OperationRecord:
-    pytest.fail(f"{operation.record.verb} was carried out")
+def no_work(home: StreamHome) -> ScriptedRunner:
+    def work(_: Step, operation: Operation) -> str:
+        pytest.fail(f"{operation.record.verb} was carried out")
+
+    return ScriptedRunner(home=home, work=work)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -119,11 +124,11 @@ def test_a_stream_that_changed_since_the_plan_is_left_alone(
         change.happens(home, record)
     data = folder_digest(mounted(home.lineages))
     if wanted is None:
-        done = carry_out(home, record, "tests", 1, no_work)
+        done = carry_out(home, record, "tests", 1, no_work(home))
         assert (done.by, done.lineage_to) == ("bob", active_lineage(home))
     else:
         with pytest.raises(wanted):
-            carry_out(home, record, "tests", 1, no_work)
+            carry_out(home, record, "tests", 1, no_work(home))
     if not late:
         assert folder_digest(mounted(home.lineages)) == data
     mine = [each.outcome for each in read_operations(home) if each.id == record.id]
@@ -142,7 +147,7 @@ def test_nothing_at_all_is_written_for_what_is_refused_before_the_stop(home: Str
     start_lineage(home)
     before = folder_digest(home.root)
     with pytest.raises(StreamBegun if verb == "seed" else StreamMovedOn):
-        carry_out(home, record, "tests", 1, no_work)
+        carry_out(home, record, "tests", 1, no_work(home))
     assert folder_digest(home.root) == before
 
 
@@ -166,8 +171,10 @@ def test_the_verbs_own_preconditions_are_evaluated_under_the_lease(
         assert read_desired(home).state is DesiredState.MAINTENANCE
         raise error
 
+    runner = no_work(home)
+    runner.look = check
     with pytest.raises(SessionizerError):
-        carry_out(home, record, "tests", 1, no_work, check=check)
+        carry_out(home, record, "tests", 1, runner)
     (noted,) = read_operations(home)
     assert noted.outcome is (None if stays else Ending.ABANDONED)
     assert noted.failure is not None
@@ -184,12 +191,12 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
     record = planned(home, verb)
     error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
 
-    def fails(_: Lease, operation: Operation) -> OperationRecord:
+    def fails(_: Step, operation: Operation) -> str:
         operation.reached(step)
         raise error
 
     with pytest.raises(type(error)) as raised:
-        carry_out(home, record, "tests", 1, fails)
+        carry_out(home, record, "tests", 1, ScriptedRunner(home=home, work=fails))
     stays = passes or operation_may_not_be_left(verb, step)
     pending = pending_operation(home)
     assert (pending is not None) == stays
@@ -200,11 +207,10 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
     if pending is None:
         return
 
-    def succeeds(_: Lease, operation: Operation) -> OperationRecord:
-        lineage = start_lineage(home) if not record.lineage_from else record.lineage_from
-        return operation.finish(lineage)
+    def succeeds(_: Step, __: Operation) -> str:
+        return record.lineage_from or start_lineage(home)
 
-    assert carry_out(home, pending, "tests", 1, succeeds).outcome is Ending.DONE
+    assert carry_out(home, pending, "tests", 1, ScriptedRunner(home=home, work=succeeds)).outcome is Ending.DONE
     assert read_desired(home).state is DesiredState.RUNNING
 
 
@@ -217,13 +223,13 @@ def operation_may_not_be_left(verb: str, step: Reached) -> bool:
 def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> None:
     record, tries = planned(home, "rescale"), []
 
-    def late_twice(_: Lease, operation: Operation) -> OperationRecord:
+    def late_twice(_: Step, operation: Operation) -> str:
         tries.append(operation.record.step)
         if len(tries) < 3:
             raise OSError("Python worker failed to connect back.")
-        return operation.finish(record.lineage_from)
+        return record.lineage_from
 
-    assert carry_out(home, record, "tests", 1, late_twice).outcome is Ending.DONE
+    assert carry_out(home, record, "tests", 1, ScriptedRunner(home=home, work=late_twice)).outcome is Ending.DONE
     assert len(tries) == 3
 
 
@@ -249,7 +255,7 @@ def test_the_same_command_may_have_ended_before_this_one_was_recorded(home: Stre
     done = replace(new_operation(home, "rescale", DIGEST, "bob", (left, 7)), step_at=epoch_ms() - 60_000)
     write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=start_lineage(home)))
     record = new_operation(home, "rescale", DIGEST, "ann", (left, 7))
-    assert carry_out(home, record, "tests", 1, no_work).id == done.id
+    assert carry_out(home, record, "tests", 1, no_work(home)).id == done.id
 
 
 def test_a_plan_made_long_ago_is_no_twin(home: StreamHome) -> None:

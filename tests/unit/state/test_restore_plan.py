@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
+from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 from sessionizer.state.restores.row_changes import RowsOfTable
 
@@ -89,7 +90,7 @@ def test_events_that_are_gone_make_it_impossible_and_are_named() -> None:
     gone = tuple(f"file:/in/{number}.json" for number in range(8))
     plan = replace(PLAN, replay=Replay("files", items=8, missing=gone))
     text = "\n".join(plan.lines())
-    assert not plan.is_possible
+    assert not Restore(savepoint="s").plan(plan).is_possible
     assert "no longer in the source: file:/in/4.json" in text
     assert "file:/in/5.json" not in text
     assert "and 3 more" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.errors import DataOwned, InvalidSpec, LeaseLost, UnfaithfulState
+from sessionizer.errors import DataOwned, InvalidSpec, LeaseLost
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.state.restores.table_move import TableMove, move_begun, move_to
@@ -42,10 +42,8 @@ def files_in(home: StreamHome) -> set[str]:
     return {str(path.relative_to(str(home.tables))) for path in home.tables.glob("**/*") if path.is_file()}
 
 
-def copy(move: TableMove, failure: Exception | None = None, *, late: bool = False) -> None:
-    with move.copied(lambda: None, for_good=lambda: late):
-        if failure is not None:
-            raise failure
+def copy(move: TableMove) -> None:
+    move.copy(lambda: None)
 
 
 def test_tables_that_are_there_are_copied_and_stay(home: StreamHome, move: TableMove) -> None:
@@ -65,25 +63,22 @@ def lost() -> None:
     raise LeaseLost("clicks", 1, 2)
 
 
-def test_a_failure_leaves_no_table_unless_rows_may_have_left_one(move: TableMove) -> None:
-    with pytest.raises(UnfaithfulState):
-        copy(move, UnfaithfulState("clicks", "1 key"))
+def test_copies_that_no_try_will_use_are_removed(move: TableMove) -> None:
+    copy(move)
+    move.remove_copies(lambda: None)
     assert files_in(move.taken) == set()
-    with pytest.raises(UnfaithfulState):
-        copy(move, UnfaithfulState("clicks", "1 key"), late=True)
-    assert len(files_in(move.taken)) == 4
 
 
 def test_a_run_that_was_overtaken_removes_no_table_whatever_it_fails_of(move: TableMove) -> None:
     """The stream may write to them by now; Spark says of a lost lease that a query failed."""
     copy(move)
-    with pytest.raises(LeaseLost), move.copied(lost, for_good=lambda: False):
-        raise UnfaithfulState("clicks", "the query failed")
+    with pytest.raises(LeaseLost):
+        move.remove_copies(lost)
     assert len(files_in(move.taken)) == 4
     written = move.taken.table("sessions") / "_delta_log/00000000000000000001.json"
     written.write_text("{}")
-    with pytest.raises(LeaseLost), move.copied(lost, for_good=lambda: False):
-        pass
+    with pytest.raises(LeaseLost):
+        move.copy(lost)
     assert written.exists()
 
 

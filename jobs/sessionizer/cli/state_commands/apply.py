@@ -11,30 +11,21 @@ import typer
 
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.state_commands.operations import (
-    Offer,
-    approver,
+    TypedCommand,
     begun_already,
     carried_out,
-    goes_on,
     is_approved,
-    taken_up,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
-from sessionizer.control.operation import new_operation
-from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.standing import standing_of
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -43,75 +34,40 @@ NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the str
 
 def run(command: Apply, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
-    where = stream_home(shared.home, shared.stream, shared.data)
-    spec, record = stream_spec(shared.streams, shared.stream), begun_already(where, command.name)
-    if record is None and _is_settled_without_spark(command, shared, where, spec):
+    stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
+    spec, pending = stream_spec(shared.streams, stream), begun_already(where, command.name)
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
+    if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.lineages.applying import Applying  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
 
+    savepoints = savepoints_folder(where, command.folder)
     with working_spark(command.name, where, shared.master) as spark:
-        folder = savepoints_folder(where, command.folder)
-        wanted = _request(command)
-        applying = Applying(spark, where, spec, folder, wanted.anew, wanted.trial, wanted.verb, wanted.accepted)
-        if record is None:
-            record = _approved(command, shared, where, tried_again(applying.plan, say))
-        elif not goes_on(shared.stream, shared.approve, record):
+        runner = ApplyRunner(spark=spark, home=where, say=say, command=command, spec=spec, savepoints=savepoints)
+        plan = None if pending else tried_again(runner.look, say)
+        if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
             return
-        if record is None:
-            return
-        record = carry_out(
-            where,
-            record,
-            f"{command.name} of the stream",
-            shared.wait,
-            lambda lease, operation: applying.run(operation, lease.check, say),
-        )
-    typer.echo(f"stream {shared.stream} goes on by its file in lineage {record.lineage_to} ({record.seconds} s)")
+        record = typed.carry_out(plan, runner, f"{command.name} of the stream")
+    typer.echo(f"stream {stream} goes on by its file in lineage {record.lineage_to} ({record.seconds} s)")
 
 
-def _is_settled_without_spark(command: Apply, shared: Shared, where: StreamHome, spec: StreamSpec) -> bool:
+def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:
     """Show the plan if that is all there is to do, and return whether it was."""
-    standing = standing_of(where, any_engine=isinstance(command, Upgrade))
-    plan = plan_upgrade(where, (standing.lineage, standing.batch_id), spec, _request(command))
-    if not plan.changes_something and carried_out(where, command.name, shared.approve):
+    shared = typed.shared
+    standing = standing_of(where, any_engine=command.takes_programs)
+    plan = command.plan(plan_upgrade(where, (standing.lineage, standing.batch_id), spec, command.request))
+    if not plan.is_needed and carried_out(where, command.name, shared.approve):
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
     if plan.is_possible and not is_shown_only:
         is_approved(shared.stream, shared.approve, plan.digest)
         return False
-    if taken_up(where, _offer(command, where, plan), shared.approve, shared.keep_plan, as_json=shared.as_json):
+    if typed.take_up(plan):
         plan.require_possible()
     if plan.is_possible and not shared.as_json:
         typer.echo(f"  {NOT_LOOKED_AT}")
     return True
-
-
-def _approved(command: Apply, shared: Shared, where: StreamHome, plan: UpgradePlan) -> OperationRecord | None:
-    """Show the plan that Spark has checked. Return the operation's record, None if the plan is not approved."""
-    offer = _offer(command, where, plan)
-    is_taken = taken_up(where, offer, shared.approve, shared.keep_plan, as_json=shared.as_json)
-    if not is_taken or not plan.changes_something:
-        return None
-    plan.require_possible()
-    leaves = (plan.lineage, plan.batch_id)
-    return new_operation(where, command.name, plan.digest, approver(shared.by), leaves, options=command.recorded())
-
-
-def _request(command: Apply) -> UpgradeRequest:
-    return UpgradeRequest(command.name, tuple(sorted(set(command.accept))), command.anew, command.terms)
-
-
-def _offer(command: Apply, where: StreamHome, plan: UpgradePlan) -> Offer:
-    return Offer(
-        verb=command.name,
-        plan=plan,
-        digest=plan.digest,
-        possible=plan.is_possible,
-        options=command.recorded(),
-        trial=command.terms if plan.anew else None,
-        down=downtime_of(where, command.name),
-    )
 
 
 apply = command_line(Apply, run)

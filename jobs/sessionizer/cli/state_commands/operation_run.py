@@ -5,9 +5,10 @@ Every verb that changes a stream's state comes through here (docs/adr/0125).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from sessionizer.cli.terminal import named_failure, say
+from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.desired_state import DesiredState, read_desired
@@ -15,32 +16,22 @@ from sessionizer.control.records.operation_record import Ending, pending_operati
 from sessionizer.errors import LeaseLost, SessionizerError, TerminalError
 from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
-from sessionizer.state.preconditions import require_abandonable, require_as_planned
+from sessionizer.state.preconditions import require_as_planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from sessionizer.control.execution import StepRunner
     from sessionizer.control.lease.lease import Lease
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
-    Work: TypeAlias = Callable[[Lease, Operation], OperationRecord]
-
 
 def carry_out(
-    where: StreamHome,
-    record: OperationRecord,
-    why: str,
-    wait_s: float,
-    work: Work,
-    *,
-    check: Callable[[], object] = lambda: None,
+    where: StreamHome, record: OperationRecord, why: str, wait_s: float, runner: StepRunner
 ) -> OperationRecord:
-    """Do the ``work`` of an approved operation. Return its record when it is done.
+    """Run the steps of an approved operation. Return its record when it is done.
 
-    ``check``: checks the verb's own preconditions again, under the lease. Raises HomeCopied, StreamMovedOn,
-    StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, and the errors of ``check`` and ``work``. The
-    error's notes say in which state the stream is.
+    Raises HomeCopied, StreamMovedOn, StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, PlanChanged,
+    and the errors of the steps. The error's notes say in which state the stream is.
     """
     try:
         require_own_home_of_lineage(where)
@@ -49,7 +40,7 @@ def carry_out(
             return current
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
         with held_for(where, job, wait_s, say) as lease:
-            return _run_under_lease(where, current, lease, work, check)
+            return _run_under_lease(where, current, lease, runner)
     except Exception as error:
         failure = named_failure(where.name, error)
         for line in _what_became_of(where, record, failure):
@@ -59,24 +50,14 @@ def carry_out(
         raise failure from error
 
 
-def _run_under_lease(
-    where: StreamHome, record: OperationRecord, lease: Lease, work: Work, check: Callable[[], object]
-) -> OperationRecord:
+def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner) -> OperationRecord:
     from sessionizer.spark.failures.passing import passes, tried_again  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:
         return current
     operation = Operation(where, current, lease.check, passes)
-    try:
-        if not current.is_past_return:
-            tried_again(check, say)
-        return tried_again(lambda: work(lease, operation), say)
-    except LeaseLost:
-        raise
-    except Exception as error:
-        _end_of_try(operation, error)
-        raise
+    return tried_again(lambda: execute(operation, runner), say)
 
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:
@@ -90,24 +71,6 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
         elif pending.id == record.id:
             Operation(where, pending, lease.check).abandon(error)
         raise
-
-
-def _end_of_try(operation: Operation, error: Exception) -> None:
-    """Abandon the operation, or leave it pending, unless its verb has decided that already."""
-    if operation.record.outcome is not None:
-        return
-    if operation.passes(error) or not _may_be_abandoned(operation):
-        operation.note_failure(error)
-    else:
-        operation.abandon(error)
-
-
-def _may_be_abandoned(operation: Operation) -> bool:
-    try:
-        require_abandonable(operation.home, operation.record)
-    except SessionizerError:
-        return False
-    return True
 
 
 def _what_became_of(where: StreamHome, record: OperationRecord, failure: SessionizerError) -> list[str]:

@@ -7,37 +7,35 @@ import json
 import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import typer
 
 from sessionizer.cli.places import spark_master
+from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.execution import require_approved
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
-from sessionizer.errors import OperationPending, PlanChanged
+from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
+from sessionizer.state.commands.steps import Canary
+from sessionizer.state.downtime import downtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.cli.state_commands.typed import Shared
+    from sessionizer.control.execution import StepRunner
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.commands.command import Command, Decided, Decision, Plan
     from sessionizer.state.downtime import Downtime
-
-
-class Plan(Protocol):
-    """Plan of a verb."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON."""
-
-    def lines(self) -> Iterable[str]:
-        """Return the plan as lines for users."""
 
 
 def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
@@ -70,33 +68,36 @@ def carried_out(where: StreamHome, verb: str, approve: str | None) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """The ``plan`` of a ``verb``, to be approved by its ``digest``. ``possible``: whether it can be carried out.
+    """The ``plan`` of a command, to be approved by its ``digest``. ``possible``: whether it can be carried out.
 
-    ``savepoint`` and ``options`` are the command's arguments, kept for a command elsewhere that carries it out.
-    ``trial``: the trial of a new lineage, None if there is none. ``down``: the expected downtime of the stream.
+    ``savepoint``: argument of the command, kept with its options for a process elsewhere that carries it out.
+    ``down``: the expected downtime of the stream.
     """
 
-    verb: str
-    plan: Plan
+    command: Command
+    plan: Plan[Decision]
     digest: str
-    possible: bool = True
+    possible: bool
     savepoint: str = ""
-    options: Sequence[str] = ()
-    trial: Terms | None = None
     down: Downtime | None = None
+
+    @property
+    def trial(self) -> Terms | None:
+        """Terms of the trial of a new lineage, None without one."""
+        return self.command.terms if any(isinstance(step, Canary) for step in self.plan.steps) else None
 
     def lines(self) -> list[str]:
         """Return the plan, trial and downtime as lines for users."""
         on_trial = [f"  {trial_line(self.trial)}"] if self.trial and self.possible else []
         down = [f"  {self.down.line()}"] if self.down and self.possible else []
-        return [*self.plan.lines(), *on_trial, *down]
+        return [*self.plan.decision.lines(), *on_trial, *down]
 
     def show(self, *, as_json: bool, approved: bool = False) -> None:
         """Print the plan, and how to approve it unless it is approved."""
         if as_json:
             on_trial = {"trial": self.trial.to_json()} if self.trial else {}
             down = {"downtime": self.down.to_json()} if self.down else {}
-            typer.echo(json.dumps({**self.plan.to_json(), **on_trial, **down}, indent=1))
+            typer.echo(json.dumps({**self.plan.decision.to_json(), **on_trial, **down}, indent=1))
             return
         for line in self.lines():
             typer.echo(line)
@@ -109,10 +110,10 @@ class Offer:
             return
         plan = PlanRecord(
             request=request,
-            verb=self.verb,
+            verb=self.command.name,
             stream=where.name,
             savepoint=self.savepoint,
-            options=shlex.join(self.options),
+            options=shlex.join(self.command.recorded()),
             digest=self.digest,
             possible=self.possible,
             text="\n".join(self.lines()),
@@ -123,20 +124,66 @@ class Offer:
         say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
 
 
-def taken_up(where: StreamHome, offer: Offer, approve: str | None, keep_plan: str | None, *, as_json: bool) -> bool:
-    """Show the ``offer`` and keep it if asked to. Return whether it was approved.
+@dataclass(frozen=True, kw_only=True)
+class TypedCommand:
+    """A ``command`` with its ``shared`` options, on the stream of ``where``.
 
-    Raises PlanChanged if another plan was approved.
+    ``pending``: the record of the same operation, if it was begun and is not over. ``savepoint``: its argument.
     """
-    offer.show(as_json=as_json, approved=approve == offer.digest)
-    offer.keep(where, keep_plan)
-    return is_approved(where.name, approve, offer.digest)
+
+    command: Command
+    shared: Shared
+    where: StreamHome
+    pending: OperationRecord | None
+    savepoint: str = ""
+
+    def take_up(self, plan: Plan[Decision]) -> bool:
+        """Show the ``plan``, and keep it if asked to. Return whether it is approved.
+
+        Raises PlanChanged if another plan was approved.
+        """
+        shared, digest = self.shared, self.pending.digest if self.pending else plan.digest
+        offer = Offer(
+            command=self.command,
+            plan=plan,
+            digest=digest,
+            possible=plan.is_possible or self.pending is not None,
+            savepoint=self.savepoint,
+            down=downtime_of(self.where, self.command.name),
+        )
+        offer.show(as_json=shared.as_json, approved=shared.approve == digest)
+        offer.keep(self.where, shared.keep_plan)
+        return is_approved(shared.stream, shared.approve, digest)
+
+    def goes_on(self, pending: OperationRecord) -> bool:
+        """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
+        if is_approved(self.shared.stream, self.shared.approve, pending.digest):
+            return True
+        say(f"one was begun and is not over: the same command with --approve {pending.digest} goes on with it")
+        return False
+
+    def carry_out(self, plan: Plan[Decided] | None, runner: StepRunner, why: str) -> OperationRecord:
+        """Run the approved plan, or go on with the pending operation. Return its record, done."""
+        record = self.pending
+        if record is None:
+            assert plan is not None  # noqa: S101  nothing else was approved
+            plan.require_possible()
+            record = new_operation(
+                self.where,
+                self.command.name,
+                plan.digest,
+                approver(self.shared.by),
+                plan.leaves,
+                savepoint=self.savepoint,
+                options=self.command.recorded(),
+            )
+        return carry_out(self.where, record, why, self.shared.wait, runner)
 
 
 def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     """Whether the plan of ``digest`` may be carried out. Raises PlanChanged if another plan was approved."""
-    if approve is not None and approve != digest:
-        raise PlanChanged(stream, approve, digest)
+    if approve is not None:
+        require_approved(stream, approve, digest)
     return approve is not None
 
 
@@ -144,14 +191,6 @@ def trial_line(terms: Terms) -> str:
     """Describe the trial of a new lineage in one line."""
     then = "goes back by itself" if terms.goes_back else "ends, and says why"
     return f"its first {terms.batches} batches are a trial: if its figures are worse than before, the driver {then}"
-
-
-def goes_on(stream: str, approve: str | None, record: OperationRecord) -> bool:
-    """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
-    if is_approved(stream, approve, record.digest):
-        return True
-    say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
-    return False
 
 
 @contextmanager

@@ -8,26 +8,15 @@ import typer
 
 from sessionizer.cli.places import stream_home
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.cli.state_commands.operations import (
-    Offer,
-    approver,
-    begun_already,
-    carried_out,
-    taken_up,
-    working_spark,
-)
+from sessionizer.cli.state_commands.operations import TypedCommand, begun_already, carried_out, working_spark
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
-from sessionizer.control.operation import new_operation
-from sessionizer.errors import EventsGone, InvalidSpec, NothingToSave, UnknownSavepoint
+from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import data_root
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.left_out import left_out_in
 from sessionizer.state.commands.restore import Restore
-from sessionizer.state.downtime import downtime_of
-from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.state.savepoints.beginning import reading
@@ -37,7 +26,6 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.restores.restore_plan import Replay, RestorePlan
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -45,66 +33,43 @@ if TYPE_CHECKING:
 def run(command: Restore, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     command.require_folder()
-    stream, approve, leave_out = shared.stream, shared.approve, command.leave_out
-    where = stream_home(shared.home, stream, shared.data)
-    if carried_out(where, VERB, approve):
+    stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
+    if carried_out(where, command.name, shared.approve):
         return
     shelf = savepoints_folder(where, command.folder)
     chosen = _chosen(shelf, command.savepoint, command.time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     if active_lineage(where) is None:
         raise NothingToSave(stream, "it never ran")
-    terms, pending = command.terms, begun_already(where, VERB, chosen)
+    terms, pending = command.terms, begun_already(where, command.name, chosen)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.restores.restore_planning import plan_restore, replay_now  # noqa: PLC0415
-    from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
+    from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
+    from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 
     move = _move(where, manifest, command.move_to, pending)
     goes_on = move.taken if move else where
-    with reading(kept, VERB), working_spark(VERB, goes_on, shared.master) as spark:
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
+    with reading(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
-        plan = tried_again(
-            lambda: plan_restore(spark, where, kept, manifest, leave_out, begun, trial=terms, move=move), say
+        found = tried_again(
+            lambda: plan_restore(spark, where, kept, manifest, command.leave_out, begun, trial=terms, move=move), say
         )
-        offer = Offer(
-            verb=VERB,
-            plan=plan,
-            digest=pending.digest if pending else plan.decision.digest,
-            possible=plan.is_possible,
-            savepoint=chosen,
-            options=command.recorded(),
-            trial=terms,
-            down=downtime_of(where, VERB),
-        )
-        if not taken_up(where, offer, approve, shared.keep_plan, as_json=shared.as_json):
+        plan = command.plan(found)
+        if not typed.take_up(plan):
             return
-        # A begun restore may have deleted rows, and must go to its end.
-        record = pending or _new_record(where, plan, offer, approver(shared.by))
-        out = plan.decision.left_out
-        record = carry_out(
-            where,
-            record,
-            f"{VERB} to {chosen}",
-            shared.wait,
-            lambda lease, operation: Restoring(
-                spark, goes_on, kept, manifest, lease, operation, say, terms, out, move
-            ).run(),
-            check=lambda: _require_events(where, replay_now(spark, where, kept, manifest, out)),
+        runner = RestoreRunner(
+            spark=spark,
+            home=goes_on,
+            say=say,
+            command=command,
+            left=where,
+            savepoint=kept,
+            manifest=manifest,
+            plan=plan,
+            move=move,
         )
+        record = typed.carry_out(plan, runner, f"{command.name} to {chosen}")
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
-
-
-def _new_record(where: StreamHome, plan: RestorePlan, offer: Offer, by: str) -> OperationRecord:
-    """Record a restore that is approved now. Raises EventsGone if the source lacks events that must be read again."""
-    _require_events(where, plan.replay)
-    leaves = plan.decision.leaves, plan.newest_batch
-    return new_operation(where, VERB, offer.digest, by, leaves, savepoint=offer.savepoint, options=offer.options)
-
-
-def _require_events(where: StreamHome, replay: Replay) -> None:
-    """Raise EventsGone if the source lacks events that must be read again."""
-    if replay.missing:
-        raise EventsGone(where.name, replay.missing)
 
 
 def _move(

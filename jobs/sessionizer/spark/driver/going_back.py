@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.home.data_root import is_local
@@ -17,13 +18,11 @@ from sessionizer.lineage.trial.trial_record import trial_of_active
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.failures.passing import passes
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
-from sessionizer.state.restores.rollback_plan import VERB
+from sessionizer.spark.state.commands.rollback import RollbackRunner
+from sessionizer.state.commands.rollback import Rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.control.records.operation_record import OperationRecord
@@ -50,20 +49,20 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if trial is not None and trial.goes_back:
             say(f"lineage {trial.lineage} did not pass its trial ({trial.course.reason}): going back")
-        record = begun or _approved(spark, home)
-        done = roll_back(spark, Operation(home, record, lease.check, passes), lease.check, say)
+        runner = RollbackRunner(spark=spark, home=home, say=say)
+        record = begun or _approved(runner)
+        done = execute(Operation(home, record, lease.check, passes), runner)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s); lineage {record.lineage_from} is kept for a look at it")
 
 
 def _begun(home: StreamHome) -> OperationRecord | None:
     """Return the record of a rollback that a driver began and did not finish."""
     pending = pending_operation(home)
-    return pending if pending and pending.verb == VERB and pending.by.startswith(BY_TRIAL) else None
+    return pending if pending and pending.verb == Rollback.name and pending.by.startswith(BY_TRIAL) else None
 
 
-def _approved(spark: SparkSession, home: StreamHome) -> OperationRecord:
+def _approved(runner: RollbackRunner) -> OperationRecord:
     """Make the record of a rollback, which was approved with the command whose lineage failed."""
-    plan = plan_rollback(spark, home)
+    plan = runner.look()
     plan.require_possible()
-    leaves = (plan.leaves, plan.newest_batch)
-    return new_operation(home, VERB, plan.digest, f"{BY_TRIAL}{plan.leaves}", leaves)
+    return new_operation(runner.home, Rollback.name, plan.digest, f"{BY_TRIAL}{plan.leaves[0]}", plan.leaves)

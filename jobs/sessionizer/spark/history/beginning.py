@@ -1,4 +1,4 @@
-"""Execution of a seed: a history is taken and kept, a lineage begins with its open events, then the tables are written.
+"""Runner of a seed: a history is read and kept, a lineage begins with its open events, then the tables are written.
 
 Killed anywhere it is done again from its record. The results of the history are kept until the end, so a second run
 takes nothing else. The finished sessions are written last, under the new lineage's batch 0, which a table takes once.
@@ -6,14 +6,14 @@ takes nothing else. The finished sessions are written last, under the new lineag
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.control.records.operation_record import Ending, Reached
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
@@ -27,94 +27,77 @@ from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.emitted_rows import open_events_in
-from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.open_events import open_event_schema
-from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
-from sessionizer.state.lineages.handover import Handover, Step, settle
-from sessionizer.state.lineages.origin import Origin, activated_by, origins_of
+from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
+from sessionizer.state.lineages.handover import Handover, settle
+from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.restores.row_changes import deletion_of_all
 from sessionizer.state.restores.row_changes import streamed_tables as tables_in
-from sessionizer.state.seeds.seed_plan import VERB
+from sessionizer.state.seeds.seed_plan import SeedPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.history.taking import Taken, Taking
-    from sessionizer.state.restores.row_changes import StreamedTable
+    from sessionizer.state.commands.seed import Seed
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+    from sessionizer.state.seeds.seed_plan import Decision
 
 _SEED_BATCH: Final = 0
 
 
-@dataclass(slots=True)
-class Beginning:
-    """A seed of the history that ``taking`` reads, under ``lease``. ``operation`` records its progress."""
+@dataclass(kw_only=True)
+class SeedRunner(SparkRunner):
+    """Runner of a seed with the history that ``taking`` reads."""
 
+    command: Seed
     taking: Taking
-    lease: Lease
-    operation: Operation
-    say: Callable[[str], None]
-    trial: Terms | None = None
+    _history: Taken | None = field(default=None, init=False)
 
-    def run(self) -> OperationRecord:
-        """Run the seed and return its record.
+    def look(self) -> Plan[SeedPlan]:
+        """Make the plan with its current figures. Nothing is kept."""
+        with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:
+            figures = self.taking.figures(Path(scratch))
+        decision = self.taking.decision
+        leaving = rows_leaving(self.taking, self.home) if decision.leaves is not None else {}
+        plan = self.command.plan(decision)
+        return Plan(SeedPlan(decision, figures, leaving), plan.leaves, plan.steps)
 
-        Raises errors of reading the history and of making the lineage, LeaseLost.
-        """
-        home, record = self.operation.home, self.operation.record
-        taken = None
-        lineage = activated_by(home, record)
-        if lineage is None:
-            with self._removed_if_abandoned(), self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
-                self.operation.reached(Reached.STOPPED)
-                taken = self._taken()
-                self.operation.reached(Reached.TAKEN)
-                lineage = self._begun(taken)
-        taken = taken or self._taken()
-        settle(home, lineage, taken.kept)
-        if self.taking.decision.backfill:
-            self._fill_tables(lineage, taken)
-        done = self.operation.finish(lineage)
-        remove_tree(home.seeds)
-        return done
+    def plan_again(self, record: OperationRecord) -> Plan[Decision]:  # noqa: ARG002  the interface
+        """Make the plan without its figures, because the history is read anyway."""
+        return self.command.plan(self.taking.decision)
 
-    @contextmanager
-    def _removed_if_abandoned(self) -> Iterator[None]:
-        """Remove the results of the history if the seed is abandoned, because they are of no use to another."""
-        try:
-            yield
-        except Exception:
-            if self.operation.record.outcome is Ending.ABANDONED:
-                remove_tree(self.operation.home.seeds)
-            raise
+    def last_steps(self) -> Sequence[Step]:
+        """Return the steps that follow the activation."""
+        return self.command.last_steps
 
-    def _taken(self) -> Taken:
-        taking, home = self.taking, self.operation.home
-        shapes = taking.examined.shapes(taking.spec)
-        have_tables(taking.spark, home, taking.spec, shapes)
-        self.say("taking the history")
-        return taking.kept(home.seeds / self.operation.record.id, self.lease.check)
+    def run_own(self, step: Step, operation: Operation) -> str | None:
+        """Run a step that only a seed has."""
+        match step:
+            case ReadHistory():
+                self._read(operation)
+            case KeepTypes():
+                settle(self.home, self._lineage(operation), self._read(operation).kept)
+            case WriteFinishedSessions():
+                self._fill_tables(self._lineage(operation), self._read(operation), operation.permit)
+            case _:
+                return super().run_own(step, operation)
+        return None
 
-    def _begun(self, taken: Taken) -> str:
-        taking, home = self.taking, self.operation.home
-        seeding = Seeding(
-            spark=taking.spark,
-            home=home,
-            spec=taking.spec,
-            examined=taking.examined,
-            partitions=partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups),
-            permit=self.lease.check,
-            after=self._finish_step,
-            trial=self.trial,
-        )
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage with the open events of the history."""
+        taking, taken = self.taking, self._read(operation)
         handover = Handover(
-            origin=Origin(VERB, epoch_ms(), taking.decision.leaves),
-            spec=new_record(home, taking.spec),
+            origin=Origin(self.command.name, epoch_ms(), taking.decision.leaves),
+            spec=new_record(self.home, taking.spec),
             kept=taken.kept,
             watermark_ms=taken.figures.watermark_ms,
             offset=taken.place.offset,
@@ -122,38 +105,50 @@ class Beginning:
             timeouts=taken.timeouts,
             records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
         )
-        return seeding.run(open_events_in(taken.frame(taking.spark), open_event_schema(taken.kept)), handover)
+        partitions = partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups)
+        self.begin(taking.spec, taking.examined, partitions, handover, operation)
+        self.made.start(open_events_in(taken.frame(taking.spark), open_event_schema(taken.kept)))
 
-    def _finish_step(self, step: Step) -> None:
-        """Delete the stream's rows so far when the new lineage is whole, just before it becomes active."""
-        self.say(f"new lineage: {step}")
-        if step is Step.FURNISHED:
-            self.operation.reached(Reached.SEEDED)
-            if self.taking.decision.leaves is not None:
-                self._delete_all_rows()
-                self.operation.reached(Reached.TAKEN_BACK)
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return the tables, and all rows that the stream has written so far."""
+        return _tables_of(self.taking, self.home), deletion_of_all(origins_of(self.home))
 
-    def _delete_all_rows(self) -> None:
-        taking, home = self.taking, self.operation.home
-        changes = deletion_of_all(origins_of(home))
-        change_rows(taking.spark, self.operation, _tables_of(taking, home), changes, self.lease.check, self.say)
+    def clean_up(self, operation: Operation) -> None:
+        """Remove the new lineage of a failed try, and the kept results of the history once the seed is over."""
+        super().clean_up(operation)
+        if operation.record.outcome is not None:
+            remove_tree(self.home.seeds)
 
-    def _fill_tables(self, lineage: str, taken: Taken) -> None:
+    def _read(self, operation: Operation) -> Taken:
+        """Return the results of the history: the kept ones, else read now and kept."""
+        if self._history is None:
+            taking = self.taking
+            have_tables(taking.spark, self.home, taking.spec, taking.examined.shapes(taking.spec))
+            self.say("taking the history")
+            self._history = taking.kept(self.home.seeds / operation.record.id, operation.permit)
+        return self._history
+
+    def _lineage(self, operation: Operation) -> str:
+        lineage = self.find_activated(operation.record)
+        assert lineage is not None  # noqa: S101  the steps that need it follow the activation
+        return lineage
+
+    def _fill_tables(self, lineage: str, taken: Taken, permit: Callable[[], None]) -> None:
         taking, spec = self.taking, self.taking.spec
         sinks = Sinks(
             lineage,
-            streamed_tables(self.operation.home, spec),
+            streamed_tables(self.home, spec),
             taking.examined.guarded.payload_fields,
             GuardedAggregates.of(taking.spark, spec.measures),
             spec.sink.keep_events,
-            self.lease.check,
+            permit,
             stream=spec.name,
             begun=_SEED_BATCH,
         )
         finished = taken.frame(taking.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
         counts = sinks.write(finished, _SEED_BATCH)
         written = [table_key(spec.sink.path, table) for table in counts.tables]
-        BatchLog(self.operation.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
+        BatchLog(self.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
         self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
 
 

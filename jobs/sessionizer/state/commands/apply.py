@@ -5,11 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.state.commands.accept import accept_option
-from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.command import Command, Plan, option
+from sessionizer.state.commands.steps import (
+    Activate,
+    PrepareTables,
+    Stop,
+    WriteFinishedSessions,
+    WriteSavepoint,
+    WriteSpec,
+    new_lineage,
+)
 from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
 
 if TYPE_CHECKING:
+    from sessionizer.control.execution import Step
+    from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.lineage.trial.judging import Terms
 
 
@@ -19,6 +31,8 @@ class Apply(Command):
 
     name: ClassVar = "apply"
     purpose: ClassVar = "go on by the file's changed spec"
+    takes_programs: ClassVar[bool] = False
+    """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 
     accept: tuple[str, ...] = accept_option()
     new_lineage: bool = option(
@@ -35,6 +49,32 @@ class Apply(Command):
         "folder or URI that gets the savepoint, in a folder per stream. Without it: the stream's home",
         is_recorded=False,
     )
+
+    def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
+        """Decide what happens: the present lineage gets the spec, or a new one."""
+        anew = (*new_lineage(self.terms), Activate(), *self.last_steps)
+        return Plan(
+            decision,
+            leaves=(decision.lineage, decision.batch_id),
+            steps=(
+                Stop(),
+                WriteSavepoint(),
+                PrepareTables(),
+                *(anew if decision.anew else (WriteSpec(), *self.last_steps)),
+            ),
+            refusal=decision.refusal,
+            is_needed=decision.changes_something,
+        )
+
+    @property
+    def request(self) -> UpgradeRequest:
+        """Request that the plan is made for. Raises InvalidSpec."""
+        return UpgradeRequest(self.name, tuple(sorted(set(self.accept))), self.anew, self.terms)
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the activation: sessions that were over before a migration get into the tables."""
+        return (WriteFinishedSessions(),)
 
     @property
     def terms(self) -> Terms | None:

@@ -7,10 +7,14 @@ and the operation's record are generated from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sessionizer.control.execution import Step
+    from sessionizer.errors import SessionizerError
+    from sessionizer.lineage.trial.judging import Terms
 
 _OPTION: Final = "option"
 
@@ -56,6 +60,57 @@ def option(flag: str | None, title: str | None, help: str, *, default: Any = Non
     return field(default=default, metadata={_OPTION: declared})
 
 
+class Decided(Protocol):
+    """Decision of a command."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the decision: 16 hex digits, the same on any machine."""
+
+
+class Decision(Decided, Protocol):
+    """Decision that is shown to a user, with its consequences."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the decision for programs."""
+
+    def lines(self) -> Iterable[str]:
+        """Return the decision as lines for users."""
+
+
+Chosen_co = TypeVar("Chosen_co", bound=Decided, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[Chosen_co]):
+    """Plan of a command: the ``decision``, and the ``steps`` in order.
+
+    ``leaves``: the lineage that the stream is in, and its newest batch. ``refusal``: the error that makes the plan
+    impossible. ``is_needed``: whether there is anything to do.
+    """
+
+    decision: Chosen_co
+    leaves: tuple[str, int]
+    steps: tuple[Step, ...]
+    refusal: SessionizerError | None = None
+    is_needed: bool = True
+
+    @property
+    def digest(self) -> str:
+        """Digest of the decision."""
+        return self.decision.digest
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be carried out."""
+        return self.is_needed and self.refusal is None
+
+    def require_possible(self) -> None:
+        """Raise the error that makes the plan impossible."""
+        if self.refusal is not None:
+            raise self.refusal
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """A command as a user gave it.
@@ -70,6 +125,20 @@ class Command:
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InvalidSpec for options that contradict each other."""
+        _ = self.terms
+
+    @property
+    def terms(self) -> Terms | None:
+        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
+        return None
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the decisive change."""
+        return ()
 
     @classmethod
     def options(cls) -> Mapping[str, Option]:

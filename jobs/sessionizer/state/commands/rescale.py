@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.command import Command, Plan, option
+from sessionizer.state.commands.steps import Activate, Stop, new_lineage
 from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
+from sessionizer.state.lineages.rescale_plan import RescalePlan, plan_rescale
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.lineages.standing import Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,17 @@ class Rescale(Command):
     )
     trial: int = trial_option()
     back_if_unfit: bool = back_if_unfit_option()
+
+    def plan(self, stream: str, standing: Standing, key_groups_of_file: int) -> Plan[RescalePlan]:
+        """Decide the division. Raises InvalidSpec."""
+        groups = key_groups_of_file if self.key_groups is None else self.key_groups
+        division = plan_rescale(stream, standing, groups, self.partitions, self.terms)
+        return Plan(
+            division,
+            leaves=(division.lineage, division.batch_id),
+            steps=(Stop(), *new_lineage(self.terms), Activate()),
+            is_needed=division.changes_something,
+        )
 
     @property
     def terms(self) -> Terms | None:

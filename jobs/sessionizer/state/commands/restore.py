@@ -5,15 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import EventsGone, InvalidSpec
 from sessionizer.home.names import IDENTIFIER_PATTERN
-from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.command import Command, Plan, option
+from sessionizer.state.commands.steps import (
+    Activate,
+    CopyTables,
+    DeleteLaterRows,
+    KeepExcludedRanges,
+    PointOfNoReturn,
+    Stop,
+    new_lineage,
+)
 from sessionizer.state.commands.trial import terms_of, trial_option
 from sessionizer.state.restores.leave_out import FLAG as LEAVE_OUT
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 
 if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.restores.restore_plan import RestorePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +71,24 @@ class Restore(Command):
         metavar="ROOT",
     )
     trial: int = trial_option()
+
+    def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
+        """Decide what happens, in order."""
+        chosen, gone = decision.decision, decision.replay.missing
+        return Plan(
+            decision,
+            leaves=(chosen.leaves, decision.newest_batch),
+            steps=(
+                *((KeepExcludedRanges(),) if chosen.left_out else ()),
+                Stop(),
+                *((CopyTables(),) if chosen.moved_to else ()),
+                *new_lineage(chosen.trial),
+                PointOfNoReturn(),
+                DeleteLaterRows(),
+                Activate(),
+            ),
+            refusal=EventsGone(chosen.stream, gone) if gone else None,
+        )
 
     @property
     def terms(self) -> Terms | None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from sessionizer.state.commands.command import Command
+from sessionizer.errors import EventsGone
+from sessionizer.state.commands.command import Command, Plan
+from sessionizer.state.commands.steps import Activate, DeleteLaterRows, PointOfNoReturn, Stop
+
+if TYPE_CHECKING:
+    from sessionizer.state.restores.rollback_plan import RollbackPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,3 +21,13 @@ class Rollback(Command):
     purpose: ClassVar = "go back to the lineage before the last change of the state"
     reads_spec: ClassVar = False
     writes_tables: ClassVar = True
+
+    def plan(self, decision: RollbackPlan) -> Plan[RollbackPlan]:
+        """Decide what happens: the rows of the active lineage leave the tables, the one before goes on."""
+        gone = decision.replay.missing
+        return Plan(
+            decision,
+            leaves=(decision.leaves, decision.newest_batch),
+            steps=(Stop(), PointOfNoReturn(), DeleteLaterRows(), Activate()),
+            refusal=EventsGone(decision.stream, gone) if gone else None,
+        )

@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.command import Command, Plan, option
+from sessionizer.state.commands.steps import (
+    Activate,
+    DeleteLaterRows,
+    KeepTypes,
+    PointOfNoReturn,
+    ReadHistory,
+    Stop,
+    WriteFinishedSessions,
+    new_lineage,
+)
 from sessionizer.state.commands.trial import terms_of, trial_option
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 
 if TYPE_CHECKING:
+    from sessionizer.control.execution import Step
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
 
 _POSITION: Final = '{"clicks":{"0":1200}}'
 
@@ -70,6 +82,27 @@ class Seed(Command):
         default=False,
     )
     trial: int = trial_option()
+
+    def plan(self, decision: SeedDecision, *, newest_batch: int = -1) -> Plan[SeedDecision]:
+        """Decide what happens, in order. ``newest_batch``: of the lineage that is left, -1 for none."""
+        return Plan(
+            decision,
+            leaves=(decision.leaves or "", newest_batch),
+            steps=(
+                Stop(),
+                ReadHistory(),
+                *new_lineage(decision.trial if decision.leaves else None),
+                PointOfNoReturn(),
+                *((DeleteLaterRows(),) if decision.leaves else ()),
+                Activate(),
+                *self.last_steps,
+            ),
+        )
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the activation. A try that was killed before them runs them again."""
+        return (KeepTypes(), *((WriteFinishedSessions(),) if self.backfill else ()))
 
     @property
     def terms(self) -> Terms | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from sessionizer.errors import InvalidSpec
-from sessionizer.state.commands.command import Command, option
+from sessionizer.errors import EventsUnread, InvalidSpec
+from sessionizer.state.commands.command import Command, Plan, option
+from sessionizer.state.commands.steps import Activate, Stop, new_lineage
 from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
-from sessionizer.state.lineages.switch_plan import Start
+from sessionizer.state.lineages.loss_plan import LossPlan
+from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 
 if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
+
+
+Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,21 @@ class Switch(Command):
     def terms(self) -> Terms | None:
         """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
         return terms_of(self.trial, back_if_unfit=self.back_if_unfit)
+
+    def plan(self, decision: Moved, *, is_stopped: bool = False) -> Plan[Moved]:
+        """Decide what the stream leaves. Events of the old source that a stopped stream did not read forbid it."""
+        terms, refusal = self.terms, None
+        if isinstance(decision, SwitchPlan):
+            # events that a new source brings once more are late on purpose
+            terms = terms and replace(terms, judges_late=False)
+            if is_stopped and decision.unread.items and not self.leave_unread:
+                refusal = EventsUnread(decision.stream, decision.unread.items, decision.unread.unit)
+        return Plan(
+            decision,
+            leaves=(decision.lineage, decision.batch_id),
+            steps=(Stop(), *new_lineage(terms), Activate()),
+            refusal=refusal,
+        )
 
     def start(self) -> Start | None:
         """Return the position at which another source begins, None to keep the source. Raises InvalidSpec."""

@@ -18,6 +18,7 @@ class Upgrade(Apply):
 
     name: ClassVar = "upgrade"
     purpose: ClassVar = "go on by the file and by the programs that are installed here"
+    takes_programs: ClassVar[bool] = True
 
     deep: bool = option(
         "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False

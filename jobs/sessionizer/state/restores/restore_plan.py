@@ -96,9 +96,9 @@ class RestorePlan:
         return tuple(sorted({day for table in self.tables for day in (*table.by_day, *table.back)}))
 
     @property
-    def is_possible(self) -> bool:
-        """Whether all that would be read again is still there."""
-        return not self.replay.missing
+    def digest(self) -> str:
+        """Digest of the decision."""
+        return self.decision.digest
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.errors import EventsGone
 from sessionizer.home.stamp import typed_digest
 from sessionizer.state.restores.restore_plan import consequences
 
@@ -44,16 +43,6 @@ class RollbackPlan:
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
         return rollback_digest(self.stream, self.leaves, self.lineage)
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether all that would be read again is still there."""
-        return not self.replay.missing
-
-    def require_possible(self) -> None:
-        """Raise EventsGone if the source lacks events that would be read again."""
-        if not self.is_possible:
-            raise EventsGone(self.stream, self.replay.missing)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -45,25 +44,21 @@ class TableMove:
             size = sum(file.stat().st_size for file in found) / 1_000_000
             yield f"  {table}: {len(found):,} files, {size:,.1f} MB, are copied to {uri_of(self.taken.table(table))}"
 
-    @contextmanager
-    def copied(self, permit: Callable[[], None], *, for_good: Callable[[], bool]) -> Iterator[None]:
-        """Copy the tables to their new place for the block, and keep them unless it fails before it was ``for_good``.
+    def copy(self, permit: Callable[[], None]) -> None:
+        """Copy the tables to their new place. Complete copies of a killed run are kept as they are.
 
-        Complete copies of a killed run are kept as they are. Raises DataOwned, UnwritablePath, DiskFull, and LeaseLost
-        before anything is removed that may be another run's by now, after any failure.
+        Raises DataOwned, UnwritablePath, DiskFull, and LeaseLost.
         """
         self.taken.prepare_data()
         claim_data(self.taken)
-        try:
-            for table in self.tables:
-                _copy(self.left.table(table), self.taken.table(table), permit)
-            yield
-        except Exception:
-            if not for_good():
-                permit()
-                for table in self.tables:
-                    remove_tree(self.taken.table(table))
-            raise
+        for table in self.tables:
+            _copy(self.left.table(table), self.taken.table(table), permit)
+
+    def remove_copies(self, permit: Callable[[], None]) -> None:
+        """Remove the copies. Raises LeaseLost first, because another run may own them by now."""
+        permit()
+        for table in self.tables:
+            remove_tree(self.taken.table(table))
 
 
 def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *, begun: bool) -> TableMove | None:

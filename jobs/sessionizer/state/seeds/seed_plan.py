@@ -103,6 +103,11 @@ class SeedPlan:
     figures: Figures
     leaving: Mapping[str, int]
 
+    @property
+    def digest(self) -> str:
+        """Digest of the decision."""
+        return self.decision.digest
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
         return {**asdict(self), "digest": self.decision.digest}

@@ -1,4 +1,4 @@
-"""A restore looks once more for the rows that should come back, before the stage from which it can only go on."""
+"""A command looks once more for the rows that should come back, before the stage from which it can only go on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ import pytest
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.errors import RowsGone
-from sessionizer.spark.state.restores import restoring
-from sessionizer.spark.state.restores.restoring import Restoring
-from sessionizer.state.lineages.handover import Step
+from sessionizer.spark.state.commands import runner
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.state.commands.steps import DeleteLaterRows, PointOfNoReturn
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 NOT_NEEDED = cast("Any", None)
+
+
+class Runner(SparkRunner):
+    """Has a batch that should come back."""
+
+    def plan_again(self, record: object) -> Any:
+        raise NotImplementedError
+
+    def row_changes(self) -> tuple[list[Any], Any]:
+        return [], SimpleNamespace(missing=["a batch"])
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -31,18 +41,20 @@ def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
     def gone(*_: object) -> None:
         raise RowsGone("clicks", "/lake/sessions", 3, "vacuumed")
 
-    monkeypatch.setattr(restoring, "changes_of", lambda *_: SimpleNamespace(missing=["a batch"]))
-    monkeypatch.setattr(restoring, "tables_of", lambda *_: [])
-    monkeypatch.setattr(restoring, "count_changes", gone)
-    monkeypatch.setattr(restoring, "change_rows", lambda *_: changed.append("rows"))
-    lease = cast("Any", SimpleNamespace(check=lambda: None))
-    restore = Restoring(NOT_NEEDED, home, NOT_NEEDED, NOT_NEEDED, lease, operation, lambda _: None)
+    monkeypatch.setattr(runner, "count_changes", gone)
+    monkeypatch.setattr(runner, "change_rows", lambda *_: changed.append("rows"))
+    found = Runner(spark=NOT_NEEDED, home=home)
+    assert PointOfNoReturn().is_done(operation.record) == begun
     if begun:  # a run before has brought some of them back, and goes to its end
-        restore._finish_step(Step.FURNISHED)
+        found.run(DeleteLaterRows(), operation)
         assert changed == ["rows"]
         return
     with pytest.raises(RowsGone):
-        restore._finish_step(Step.FURNISHED)
+        found.run(PointOfNoReturn(), operation)
     assert changed == []
-    assert operation.record.step is Reached.STOPPED
     assert not operation.record.is_past_return
+
+
+def test_an_unknown_step_is_no_step_of_it(home: StreamHome) -> None:
+    with pytest.raises(NotImplementedError):
+        Runner(spark=NOT_NEEDED, home=home).run(cast("Any", "step"), NOT_NEEDED)

@@ -1,11 +1,11 @@
-"""Execution of a rollback: the rows of the active lineage leave the tables, then the one before is active again."""
+"""Runner of a rollback: the rows of the active lineage leave the tables, then the one before is active again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.operation_record import Reached
-from sessionizer.errors import NoWayBack, PlanChanged
+from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.fingerprint import programs_needed
@@ -14,8 +14,10 @@ from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import replay_of
-from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
+from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
@@ -24,15 +26,51 @@ from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.restores.restore_plan import Replay
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+
+
+@dataclass(kw_only=True)
+class RollbackRunner(SparkRunner):
+    """Runner of a rollback."""
+
+    command: Rollback = field(default_factory=Rollback)
+    _found: RollbackPlan | None = field(default=None, init=False)
+
+    def look(self) -> Plan[RollbackPlan]:
+        """Make the plan. Writes nothing.
+
+        Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
+        """
+        self._found = plan_rollback(self.spark, self.home)
+        return self.command.plan(self._found)
+
+    def plan_again(self, record: OperationRecord) -> Plan[RollbackPlan]:  # noqa: ARG002  the interface
+        """Make the plan under the lease. Raises the errors of ``look``."""
+        return self.look()
+
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return the tables, and the rows that leave them and come back."""
+        plan = self._plan
+        return _tables_of(self.home), _changes(self.home, plan.leaves, plan.lineage, plan.batch_id)
+
+    def activate(self) -> str:
+        """Make the lineage before active again, and return it."""
+        lineage = self._plan.lineage
+        activate_lineage(self.home, lineage, parents_of(self.home).get(lineage))
+        return lineage
+
+    @property
+    def _plan(self) -> RollbackPlan:
+        assert self._found is not None  # noqa: S101  the executor plans first
+        return self._found
 
 
 def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
@@ -57,33 +95,6 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
             *programs_needed(home, before),
         ),
     )
-
-
-def roll_back(
-    spark: SparkSession, operation: Operation, permit: Callable[[], None], say: Callable[[str], None]
-) -> OperationRecord:
-    """Run the operation under the stream's lease and return its record, done. Killed anywhere it is done again.
-
-    Raises PlanChanged if its digest is not that of the plan, RowsLeft, LeaseLost, NothingToSave, NoWayBack.
-    """
-    home, record = operation.home, operation.record
-    active = active_lineage(home)
-    if active is not None and active != record.lineage_from:  # by a run that was killed after its last step
-        return operation.finish(active)
-    with operation.abandoned_if_it_fails(before=Reached.SEEDED):
-        plan = plan_rollback(spark, home)
-        if plan.digest != record.digest:
-            raise PlanChanged(home.name, record.digest, plan.digest)
-        if not record.has_done(Reached.SEEDED):
-            plan.require_possible()
-        operation.reached(Reached.STOPPED)
-    operation.reached(Reached.SEEDED)  # its state is there
-    changes = _changes(home, plan.leaves, plan.lineage, plan.batch_id)
-    change_rows(spark, operation, _tables_of(home), changes, permit, say)
-    operation.reached(Reached.TAKEN_BACK)
-    permit()
-    activate_lineage(home, plan.lineage, parents_of(home).get(plan.lineage))
-    return operation.finish(plan.lineage)
 
 
 def _tables_of(home: StreamHome) -> list[StreamedTable]:

@@ -1,0 +1,137 @@
+"""Execution of an operation's steps: one executor for every command.
+
+It skips the steps that the record has, checks the lease before each other one, runs it and notes its stage. Killed
+anywhere it is run again from the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from sessionizer.control.records.operation_record import Reached  # noqa: TC001  the type of a field
+from sessionizer.errors import LeaseLost, PlanChanged, SessionizerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of a command.
+
+    ``noted``: the stage that the record notes after it. ``skipped_from``: the stage from which a later try skips it.
+    Without one every try runs it again. ``settles``: from its stage on the approved plan itself is on disk, and is not
+    compared with a new one.
+    """
+
+    noted: Reached | None = None
+    skipped_from: ClassVar[Reached | None] = None
+    settles: ClassVar[bool] = False
+
+    def is_done(self, record: OperationRecord) -> bool:
+        """Whether a later try skips it."""
+        return self.skipped_from is not None and record.has_done(self.skipped_from)
+
+
+class ApprovedPlan(Protocol):
+    """Plan of a command as it is now."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the decision."""
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """Steps in order."""
+
+    def require_possible(self) -> None:
+        """Raise the error that makes the plan impossible."""
+
+
+class StepRunner(Protocol):
+    """Runner of the steps of one command."""
+
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """Return the lineage of an earlier try that made the decisive change. None: no try did."""
+
+    def plan_again(self, record: OperationRecord) -> ApprovedPlan:
+        """Make the plan under the lease. Writes nothing."""
+
+    def last_steps(self) -> Sequence[Step]:
+        """Return the steps that follow the decisive change."""
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run a step. Return the active lineage if the step is the decisive change."""
+
+    def clean_up(self, operation: Operation) -> None:
+        """Remove what a failed or finished try leaves and no later try uses. Idempotent."""
+
+
+def execute(operation: Operation, runner: StepRunner) -> OperationRecord:
+    """Run the operation to its end under the stream's lease, and return its record, done.
+
+    Raises PlanChanged, LeaseLost and the errors of the steps. After an error the operation is abandoned, unless the
+    next try may succeed or the operation can only be completed.
+    """
+    try:
+        record = operation.finish(_run_steps(operation, runner))
+    except LeaseLost:
+        runner.clean_up(operation)
+        raise
+    except Exception as error:
+        runner.clean_up(operation)
+        _end_try(operation, runner, error)
+        raise
+    runner.clean_up(operation)
+    return record
+
+
+def require_approved(stream: str, approved: str, digest: str) -> None:
+    """Raise PlanChanged unless the plan of ``digest`` is the ``approved`` one."""
+    if approved != digest:
+        raise PlanChanged(stream, approved, digest)
+
+
+def _run_steps(operation: Operation, runner: StepRunner) -> str:
+    """Run the steps that are left. Return the lineage that is active afterwards."""
+    lineage = runner.find_activated(operation.record)
+    for step in _approved_steps(operation, runner) if lineage is None else runner.last_steps():
+        if not step.is_done(operation.record):
+            operation.permit()
+            lineage = runner.run(step, operation) or lineage
+            if step.noted is not None:
+                operation.reached(step.noted)
+    assert lineage is not None  # noqa: S101  every plan has a decisive step
+    return lineage
+
+
+def _approved_steps(operation: Operation, runner: StepRunner) -> Sequence[Step]:
+    record, plan = operation.record, runner.plan_again(operation.record)
+    if not record.is_past_return and not _is_settled(plan.steps, record):
+        require_approved(operation.home.name, record.digest, plan.digest)
+        plan.require_possible()
+    return plan.steps
+
+
+def _is_settled(steps: Iterable[Step], record: OperationRecord) -> bool:
+    return any(step.settles and step.is_done(record) for step in steps)
+
+
+def _end_try(operation: Operation, runner: StepRunner, error: Exception) -> None:
+    """Abandon the operation, or leave it pending for the next try."""
+    if operation.passes(error) or operation.record.is_past_return or _has_activated(operation, runner):
+        operation.note_failure(error)
+    else:
+        operation.abandon(error)
+        runner.clean_up(operation)
+
+
+def _has_activated(operation: Operation, runner: StepRunner) -> bool:
+    try:
+        return runner.find_activated(operation.record) is not None
+    except SessionizerError:
+        return True

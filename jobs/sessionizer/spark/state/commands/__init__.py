@@ -1,0 +1,1 @@
+"""Runners of the commands' steps: each looks at the stream, and makes the new lineage of its command."""

@@ -1,0 +1,165 @@
+"""Runner of an apply: a savepoint first, then the lineage of a stopped stream or a new one uses the changed spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.refusals import require_whole
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.applied_migrations import waiting_migrations
+from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
+from sessionizer.lineage.fingerprint import note_programs
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.steps import PrepareTables, WriteFinishedSessions, WriteSavepoint, WriteSpec
+from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.deployment.upgrade_plan import UpgradePlan
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.state.commands.apply import Apply
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(kw_only=True)
+class ApplyRunner(SparkRunner):
+    """Runner of ``command``, which changes the stream to ``spec``.
+
+    ``savepoints``: the folder for the savepoint of the state before.
+    """
+
+    command: Apply
+    spec: StreamSpec
+    savepoints: DataPath
+    _found: tuple[Standing, Examined] | None = field(default=None, init=False)
+
+    def look(self) -> Plan[UpgradePlan]:
+        """Make the plan. Writes nothing.
+
+        Raises InvalidSpec if Spark refuses the spec, or state or tables have values that it cannot take, and the errors
+        of ``standing_of``, which keep a stream from being saved.
+        """
+        standing = self._standing()
+        plan = self._plan_of(standing)
+        if plan.is_possible:
+            self._found = standing, self._examined(standing, self._migrated(standing, self.home.seeds))
+        return plan
+
+    def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:  # noqa: ARG002  the interface
+        """Make the plan under the lease. Raises the errors of ``look``."""
+        return self.look()
+
+    def run_own(self, step: Step, operation: Operation) -> str | None:
+        """Run a step that only an apply has."""
+        match step:
+            case WriteSavepoint():
+                self._write_savepoint(self._looked[0], operation.record.id)
+            case PrepareTables():
+                have_tables(self.spark, self.home, self.spec, self._looked[1].shapes(self.spec))
+            case WriteFinishedSessions():
+                lineage = self.find_activated(operation.record)
+                assert lineage is not None  # noqa: S101  the step follows the activation
+                write_finished_rows(self.spark, self.home, lineage, self._folder(operation), operation.permit)
+            case WriteSpec():
+                return self._write_spec(self._looked[0], operation)
+            case _:
+                return super().run_own(step, operation)
+        return None
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage. Raises HalfWrittenBatch."""
+        standing, examined = self._looked
+        origin = Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id)
+        record, migrated = new_record(self.home, self.spec), self._migrated(standing, self._folder(operation))
+        state, handover = hand_over(self.spark, self.home, standing, record, origin, migrated=migrated)
+        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
+        self.begin(self.spec, examined, partitions, handover, operation)
+        self.made.start(state)
+
+    def last_steps(self) -> Sequence[Step]:
+        """Return the steps that follow the decisive change."""
+        return self.command.last_steps
+
+    def clean_up(self, operation: Operation) -> None:
+        """Remove the new lineage of a failed try, and the results of its migration. Raises LeaseLost."""
+        super().clean_up(operation)
+        folder = self._folder(operation)
+        if names_in(folder) and self.find_activated(operation.record) is None:
+            operation.permit()  # they are another run's if it was overtaken
+            remove_tree(folder)
+
+    @property
+    def _looked(self) -> tuple[Standing, Examined]:
+        assert self._found is not None  # noqa: S101  the executor plans first
+        return self._found
+
+    def _write_savepoint(self, standing: Standing, operation: str) -> None:
+        name = self.command.name
+        asked = SavepointRequest(self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False)
+        made = make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
+        self.say(f"savepoint: {made.id}")
+
+    def _write_spec(self, standing: Standing, operation: Operation) -> str:
+        self._require_whole(standing)
+        operation.permit()
+        write_lineage_spec(self.home, standing.lineage, new_record(self.home, self.spec))
+        if self.command.takes_programs:
+            note_programs(self.home, standing.lineage)
+        self.say("lineage: goes by it")
+        return standing.lineage
+
+    def _standing(self) -> Standing:
+        """Read the stream. Only an upgrade reads a checkpoint of another line of Spark, which its user accepts."""
+        return standing_of(self.home, any_engine=self.command.takes_programs)
+
+    def _plan_of(self, standing: Standing) -> Plan[UpgradePlan]:
+        at = (standing.lineage, standing.batch_id)
+        return self.command.plan(plan_upgrade(self.home, at, self.spec, self.command.request))
+
+    def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
+        pending = waiting_migrations(self.home, standing.lineage, self.spec)
+        return MigratedEvents(self.spark, self.home, standing, pending, folder) if pending else None
+
+    def _folder(self, operation: Operation) -> DataPath:
+        return self.home.seeds / operation.record.id
+
+    def _examined(self, standing: Standing, migrated: MigratedEvents | None) -> Examined:
+        examined = examine(self.spark, self.spec, self.home.platform)
+        if migrated is None:
+            require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        else:
+            require_in_reach(examined.guarded.payload, migrated.kept)
+        require_own_tables_fit(self.spark, self.home, self.spec, examined.shapes(self.spec))
+        return examined
+
+    def _require_whole(self, standing: Standing) -> None:
+        """Require that no batch was cut short after it had written, because it must run again by the spec of then."""
+        places = table_locations(self.home, standing.spec["sink"]["path"])
+        written = [places[name] for name in STREAMED]
+        begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
+        require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)

@@ -1,0 +1,68 @@
+"""The open sessions of a stopped stream in a new lineage with another position in its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import LEFT_OUT, SOURCE_IDS
+from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
+from sessionizer.lineage.source_ids import record_of_ids
+from sessionizer.spark.ingest.kept_types import require_readable_state
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.state.lineages.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.control.operation import Operation
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.lineage.left_out import LeftOut
+    from sessionizer.state.commands.switch import Switch
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Position of the new lineage in its source, which ``standing`` has.
+
+    ``left_out``: ranges of the source that stay excluded. ``ids``: of each topic that the lineage has a position in.
+    """
+
+    standing: Standing
+    left_out: LeftOut
+    ids: Mapping[str, str]
+
+
+@dataclass(kw_only=True)
+class PositionRunner(SparkRunner):
+    """Runner of a ``command`` whose new lineage, by ``spec``, has another position in its source."""
+
+    command: Switch
+    spec: StreamSpec
+    move: Move | None = field(default=None, init=False)
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage. Raises HalfWrittenBatch."""
+        assert self.move is not None  # noqa: S101  the executor plans first
+        standing, left_out, ids = self.move.standing, self.move.left_out, self.move.ids
+        examined = examine(self.spark, self.spec, self.home.platform)
+        require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        records: dict[str, JsonObject] = {LEFT_OUT: left_out.record()} if left_out else {}
+        state, handover = hand_over(
+            self.spark,
+            self.home,
+            standing,
+            new_record(self.home, self.spec),
+            Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id),
+            same_source=False,
+            records={**records, **({SOURCE_IDS: record_of_ids(ids)} if ids else {})},
+        )
+        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
+        self.begin(self.spec, examined, partitions, handover, operation)
+        self.made.start(state)

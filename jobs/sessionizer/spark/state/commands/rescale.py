@@ -1,0 +1,56 @@
+"""Runner of a rescale: the state of a stopped stream in other key groups and partitions, in a new lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.commands.rescale import Rescale
+    from sessionizer.state.lineages.rescale_plan import RescalePlan
+    from sessionizer.state.lineages.standing import Standing
+
+
+@dataclass(kw_only=True)
+class RescaleRunner(SparkRunner):
+    """Runner of ``command``. ``key_groups``: the number in the stream's file."""
+
+    command: Rescale
+    key_groups: int
+    _found: tuple[Standing, RescalePlan] | None = field(default=None, init=False)
+
+    def plan_again(self, record: OperationRecord) -> Plan[RescalePlan]:  # noqa: ARG002  the interface
+        """Make the plan. Raises the errors of ``standing_of``, which keep a stream from being saved."""
+        standing = standing_of(self.home)
+        plan = self.command.plan(self.home.name, standing, self.key_groups)
+        self._found = standing, plan.decision
+        return plan
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage. An approval of the file's spec that waits for the next driver stays."""
+        assert self._found is not None  # noqa: S101  the executor plans first
+        (standing, decision), now = self._found, epoch_ms()
+        document = {**standing.spec, "key_groups": decision.now.key_groups}
+        spec = recorded_spec(document, self.home.lineage(standing.lineage).spec)
+        kept = read_lineage_spec(self.home, standing.lineage)
+        state, handover = hand_over(
+            self.spark,
+            self.home,
+            standing,
+            LineageSpec(document, now, kept.desired_at if kept else 0),
+            Origin(self.command.name, now, standing.lineage, standing.batch_id),
+        )
+        self.begin(spec, examine(self.spark, spec, self.home.platform), decision.now.partitions, handover, operation)
+        self.made.start(state)

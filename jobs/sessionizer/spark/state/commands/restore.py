@@ -1,0 +1,117 @@
+"""Runner of a restore: a new lineage with the savepoint's state, the later rows deleted, then the lineage activated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT, MIGRATIONS, SOURCE_IDS
+from sessionizer.lineage.applied_migrations import record_of_applied
+from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.left_out import keep_left_out
+from sessionizer.lineage.source_ids import record_of_ids
+from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.restores.restore_planning import changes_of, replay_now, tables_of
+from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
+from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
+from sessionizer.state.lineages.handover import Handover
+from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.savepoints.manifest import saved_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.state.savepoints.saved_state import SavedState
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.commands.restore import Restore
+    from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+    from sessionizer.state.restores.table_move import TableMove
+    from sessionizer.state.savepoints.manifest import Manifest
+
+
+@dataclass(kw_only=True)
+class RestoreRunner(SparkRunner):
+    """Runner of a restore of the stream to ``savepoint``, as ``plan`` says.
+
+    ``home`` has its data where the stream goes on. ``left`` has it where the stream is. ``move``: between the two.
+    """
+
+    command: Restore
+    left: StreamHome
+    savepoint: SavepointHome
+    manifest: Manifest
+    plan: Plan[RestorePlan]
+    move: TableMove | None = None
+    _has_copied: bool = field(default=False, init=False)
+
+    def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
+        """Look once more at the events that the stream reads again. A savepoint does not change."""
+        if record.is_past_return:
+            return self.plan
+        out = self.plan.decision.decision.left_out
+        replay = replay_now(self.spark, self.left, self.savepoint, self.manifest, out)
+        return self.command.plan(replace(self.plan.decision, replay=replay))
+
+    def run_own(self, step: Step, operation: Operation) -> str | None:
+        """Run a step that only a restore has."""
+        match step:
+            case KeepExcludedRanges():
+                keep_left_out(self.home, operation.record.id, self.plan.decision.decision.left_out)
+            case CopyTables():
+                assert self.move is not None  # noqa: S101  its plan has the step
+                self._has_copied = True
+                self.move.copy(operation.permit)
+            case _:
+                return super().run_own(step, operation)
+        return None
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage with the state of the savepoint."""
+        spec = saved_spec(self.savepoint, self.manifest)
+        examined = examine(self.spark, spec, self.home.platform)
+        partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
+        with saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
+            self.begin(spec, examined, partitions, self._handover(saved), operation)
+            self.made.start(saved.open_events)
+
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return the tables, and the rows that leave them and come back."""
+        return tables_of(self.home, self.manifest), changes_of(self.home, self.manifest)
+
+    def clean_up(self, operation: Operation) -> None:
+        """Remove the new lineage of a failed try, and its copies of tables while the stream can still stay."""
+        super().clean_up(operation)
+        if self.move is not None and self._has_copied and not operation.record.is_past_return:
+            self._has_copied = False
+            self.move.remove_copies(operation.permit)
+
+    def _handover(self, saved: SavedState) -> Handover:
+        manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
+        left_out = self.plan.decision.decision.left_out
+        return Handover(
+            origin=Origin(self.command.name, now, manifest.lineage, manifest.batch_id, manifest.id),
+            spec=LineageSpec(dict(manifest.spec), now),
+            kept=KeptTypes(manifest.time_mode, manifest.payload_types),
+            watermark_ms=manifest.watermark_ms,
+            offset=manifest.position.offset,
+            seen=seen_in(self.spark, self.savepoint, manifest),
+            timeouts=timeouts,
+            # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
+            records={
+                **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
+                MIGRATIONS: record_of_applied(manifest.migrations),
+                **({LEFT_OUT: left_out.record()} if left_out else {}),
+                **({SOURCE_IDS: record_of_ids(manifest.source_ids)} if manifest.source_ids else {}),
+            },
+        )

@@ -1,0 +1,93 @@
+"""Runner of a switch: the open sessions go on in a new lineage that reads another source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.spark.ingest.topics import topic_ids
+from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
+from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
+from sessionizer.state.lineages.standing import Position, standing_of
+from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.spark.state.lineages.source_beginning import Beginning
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.switch_plan import Start
+
+
+@dataclass(kw_only=True)
+class SwitchRunner(PositionRunner):
+    """Runner of a switch to ``spec``, whose source begins at ``start``."""
+
+    start: Start
+
+    def look(self) -> Plan[SwitchPlan]:
+        """Make the plan for a user, with the time of the new source's first events. Writes nothing.
+
+        Raises InvalidSpec if the spec changes too much, or nothing of its source, SourceUnreachable if the new source
+        does not answer, and the errors of ``standing_of``, which keep a stream from being saved.
+        """
+        decision, beginning = self._decide()
+        first = first_event_at(self.spark, self.spec, self.home.platform, beginning)
+        return self.command.plan(replace(decision, first_event=first))
+
+    def plan_again(self, record: OperationRecord) -> Plan[SwitchPlan]:  # noqa: ARG002  the interface
+        """Make the plan under the lease. Raises the errors of ``look``."""
+        return self.command.plan(self._decide()[0], is_stopped=True)
+
+    def _decide(self) -> tuple[SwitchPlan, Beginning]:
+        """Look at both sources, and keep the new position."""
+        standing = standing_of(self.home)
+        kept, ids = self._kept(standing)
+        beginning = self._beginning(standing, kept)
+        left_out = read_left_out(self.home, standing.lineage)
+        position = Position(self.spec.source.format, beginning.offset)
+        moved = replace(standing, position=position, seen_files=beginning.seen)
+        self.move = Move(moved, left_out.select_topics(kept), ids)
+        return self._plan_of(standing, beginning, kept), beginning
+
+    def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the topics that keep their positions, and the ids of all topics of the new source."""
+        source = self.spec.source
+        if source.format != "kafka":
+            return (), {}
+        now = topic_ids(self.spark, self.home.name, source)
+        noted = read_source_ids(self.home, standing.lineage)
+        return topics_that_stay(standing.spec["source"], source, standing.position.offset, noted, now), now
+
+    def _beginning(self, standing: Standing, kept: tuple[str, ...]) -> Beginning:
+        found = beginning_of(self.spark, self.spec.source, self.home.platform, self.start)
+        if not kept:
+            return found
+        return replace(
+            found, offset={**(found.offset or {}), **{topic: standing.position.offset[topic] for topic in kept}}
+        )
+
+    def _plan_of(self, standing: Standing, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
+        changes = changes_between(decided_by(standing.spec), decisions_of(self.spec))
+        require_switch(changes)
+        left = recorded_spec(standing.spec, self.home.lineage(standing.lineage).spec)
+        by_events = left.rules.time_mode == TimeMode.EVENT_TIME
+        return SwitchPlan(
+            stream=self.home.name,
+            lineage=standing.lineage,
+            batch_id=standing.batch_id,
+            fingerprint=spec_fingerprint(self.spec),
+            start=self.start,
+            changes=tuple(map(str, changes)),
+            begins=beginning.described,
+            unread=unread_of(self.spark, left.source, self.home.platform, standing, kept),
+            kept=kept,
+            read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
+            left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
+            trial=self.command.terms,
+        )

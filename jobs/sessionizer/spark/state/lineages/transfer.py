@@ -1,0 +1,82 @@
+"""The state of a stopped stream, out of its own checkpoint, for a new lineage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import HalfWrittenBatch
+from sessionizer.home.lineage_home import MIGRATIONS
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.applied_migrations import read_applied, record_of_applied
+from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
+from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+    from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.standing import Standing
+
+
+def hand_over(  # noqa: PLR0913  what a lineage begins with
+    spark: SparkSession,
+    home: StreamHome,
+    standing: Standing,
+    spec: LineageSpec,
+    origin: Origin,
+    *,
+    same_source: bool = True,
+    records: Mapping[str, JsonObject] | None = None,
+    migrated: MigratedEvents | None = None,
+) -> tuple[KeptState | DataFrame, Handover]:
+    """Return the state after the committed batch of ``standing``, for a new lineage by ``spec``.
+
+    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``records``: other files of
+    the lineage, by their names. ``migrated``: the open events in place of those of the state, which are migrated now.
+    Raises HalfWrittenBatch, MigrationRefused.
+    """
+    _require_whole(spark, home, standing)
+    state = kept_state(home, standing)
+    with reading_state(spark):
+        timeouts = read_timeouts(spark, state)
+    handover = Handover(
+        origin=origin,
+        spec=spec,
+        kept=standing.kept if migrated is None else migrated.kept,
+        watermark_ms=standing.watermark_ms,
+        offset=standing.position.offset,
+        seen=standing.seen_files,
+        timeouts=timeouts,
+        records={
+            **records_beside(home, standing.lineage, same_source=same_source),
+            **(records or {}),
+            MIGRATIONS: _applied(home, standing.lineage) if migrated is None else migrated.record(),
+        },
+        punctuations=unread_punctuations(home, standing),
+    )
+    if migrated is None:
+        return state, handover
+    migrated.decide()
+    return migrated.migrate(), handover
+
+
+def _applied(home: StreamHome, lineage: str) -> JsonObject:
+    return record_of_applied(read_applied(home, lineage))
+
+
+def _require_whole(spark: SparkSession, home: StreamHome, standing: Standing) -> None:
+    """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
+    places = table_locations(home, standing.spec["sink"]["path"])
+    tables = [places[name] for name in STREAMED]
+    begun = half_written_batch(spark, home.checkpoint(standing.lineage), standing.lineage, tables)
+    if begun is not None:
+        raise HalfWrittenBatch(home.name, begun)

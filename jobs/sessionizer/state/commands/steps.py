@@ -1,0 +1,115 @@
+"""Steps of the commands, as data. The plan of each command lists them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sessionizer.control.execution import Step
+from sessionizer.control.records.operation_record import Reached
+from sessionizer.lineage.trial.judging import Terms  # noqa: TC001  the type of a field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop(Step):
+    """End of the driver at a batch boundary. The command holds the lease from here on."""
+
+    noted: Reached | None = Reached.STOPPED
+    skipped_from: ClassVar = Reached.STOPPED
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepExcludedRanges(Step):
+    """Record of the source's excluded ranges. A later try excludes the approved ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyTables(Step):
+    """Copy of the tables to another data root."""
+
+    skipped_from: ClassVar = Reached.SEEDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteSavepoint(Step):
+    """Savepoint of the open events before the change."""
+
+    noted: Reached | None = Reached.SAVED
+    skipped_from: ClassVar = Reached.SAVED
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareTables(Step):
+    """Creation of missing tables and columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadHistory(Step):
+    """Reading of a history. The results are kept until the end."""
+
+    noted: Reached | None = Reached.TAKEN
+    skipped_from: ClassVar = Reached.TAKEN
+    settles: ClassVar = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartLineage(Step):
+    """Batch 0 of a new lineage, with the open events. A try that was killed leaves it to the next for removal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Step):
+    """Comparison of the new lineage's state with the state that it was given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPosition(Step):
+    """Position of the source in the new lineage, and the lineage's own records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canary(Step):
+    """Begin of the trial of the new lineage, by ``terms``."""
+
+    terms: Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointOfNoReturn(Step):
+    """Check that the rows to bring back are still there. From here on the command can only be completed."""
+
+    noted: Reached | None = Reached.SEEDED
+    skipped_from: ClassVar = Reached.SEEDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteLaterRows(Step):
+    """Deletion of the rows off the new path, and return of the rows on it that an earlier command deleted."""
+
+    noted: Reached | None = Reached.TAKEN_BACK
+    skipped_from: ClassVar = Reached.TAKEN_BACK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activate(Step):
+    """Activation of a lineage: the decisive change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteSpec(Step):
+    """Change of the spec that the present lineage runs by: the decisive change of an apply in place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepTypes(Step):
+    """Record of the types of the new lineage's open events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteFinishedSessions(Step):
+    """Rows of finished sessions in the tables: of a history, or of sessions that were over before a migration."""
+
+
+def new_lineage(terms: Terms | None) -> tuple[Step, ...]:
+    """Return the steps that make a whole new lineage, before it is activated. ``terms``: of its trial, if any."""
+    return (StartLineage(), Compare(), SetPosition(), *((Canary(terms=terms),) if terms else ()))

@@ -1,0 +1,75 @@
+"""A runner whose steps are run on paper: by a function, on a stream home without data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.control.execution import Step
+from sessionizer.state.preconditions import changed_lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.errors import SessionizerError
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Do(Step):
+    """Whatever the test does."""
+
+
+@dataclass(frozen=True)
+class ScriptedPlan:
+    """Plan of a ``digest``."""
+
+    digest: str
+    steps: tuple[Step, ...]
+    refusal: SessionizerError | None = None
+
+    def require_possible(self) -> None:
+        """Raise the error that makes it impossible."""
+        if self.refusal is not None:
+            raise self.refusal
+
+
+@dataclass(kw_only=True)
+class ScriptedRunner:
+    """``work`` runs a step, and returns the lineage that is active then. ``digest``: of the plan, None: as approved.
+
+    ``activated``: what an earlier try made active. ``cleaned``: how often it had to clean up.
+    """
+
+    home: StreamHome
+    work: Callable[[Step, Operation], str | None]
+    steps: tuple[Step, ...] = (Do(),)
+    last: tuple[Step, ...] = ()
+    look: Callable[[], object] = lambda: None
+    digest: str | None = None
+    refusal: SessionizerError | None = None
+    activated: Callable[[], str | None] | None = None
+    cleaned: int = 0
+
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """As ``activated`` says, else as the stream's records do."""
+        return self.activated() if self.activated else changed_lineage(self.home, record)
+
+    def plan_again(self, record: OperationRecord) -> ScriptedPlan:
+        """The plan, after a look."""
+        self.look()
+        return ScriptedPlan(self.digest or record.digest, self.steps, self.refusal)
+
+    def last_steps(self) -> tuple[Step, ...]:
+        """What follows the activation."""
+        return self.last
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run it on paper."""
+        return self.work(step, operation)
+
+    def clean_up(self, operation: Operation) -> None:
+        """Count."""
+        self.cleaned += 1

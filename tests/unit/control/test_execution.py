@@ -1,0 +1,287 @@
+"""Every command's steps, on paper: killed or overtaken after each, the command ends as if nothing had happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from sessionizer.control.execution import Step, execute
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import (
+    POINT_OF_NO_RETURN,
+    Ending,
+    Reached,
+    pending_operation,
+    read_operations,
+)
+from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.steps import (
+    Activate,
+    Compare,
+    CopyTables,
+    KeepExcludedRanges,
+    ReadHistory,
+    StartLineage,
+    Stop,
+    WriteSpec,
+)
+from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.lineages.loss_plan import LossPlan
+from sessionizer.state.seeds.seed_plan import BEGINNING, Past
+from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
+from support.faults.lost_lease import lose_lease
+from support.verbs.scripted_runner import ScriptedRunner
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+DIGEST = "0123456789abcdef"
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+def decided(**more: object) -> Any:
+    """Whatever a plan of the command needs to know."""
+    replay = SimpleNamespace(missing=())
+    usual = {"lineage": "old", "batch_id": 7, "stream": "clicks", "leaves": "old", "newest_batch": 7, "replay": replay}
+    return SimpleNamespace(**{**usual, "digest": DIGEST, "refusal": None, "changes_something": True, **more})
+
+
+def restore_decision(*, moves: bool) -> Any:
+    chosen = decided(left_out=("a range",) if moves else (), moved_to="/lake" if moves else None, trial=Terms())
+    return decided(decision=chosen)
+
+
+def seed_decision(leaves: str | None) -> SeedDecision:
+    return SeedDecision("clicks", "spec", Past("files", "/old"), None, BEGINNING, True, leaves)
+
+
+@cache
+def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
+    """By case: the command, its steps, and those of them that follow the decisive change."""
+    standing = cast("Any", SimpleNamespace(lineage="old", batch_id=7, spec={"key_groups": 4}, settings=Partitions()))
+    seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
+    loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")
+    found: dict[str, tuple[Any, Any]] = {
+        "restore": (Restore(), Restore().plan(restore_decision(moves=False))),
+        "restore elsewhere": (Restore(), Restore().plan(restore_decision(moves=True))),
+        "rollback": (Rollback(), Rollback().plan(decided())),
+        "rescale": (Rescale(), Rescale(key_groups=8).plan("clicks", standing, 4)),
+        "switch": (Switch(), Switch(accept_loss=True).plan(loss)),
+        "apply in place": (Apply(), Apply().plan(decided(anew=False))),
+        "apply anew": (Apply(), Apply().plan(decided(anew=True))),
+        "upgrade in place": (Upgrade(), Upgrade().plan(decided(anew=False))),
+        "upgrade": (Upgrade(), Upgrade().plan(decided(anew=True))),
+        "seed": (seed, seed.plan(seed_decision(None))),
+        "seed anew": (over, over.plan(seed_decision("old"))),
+    }
+    return {case: (command.name, plan.steps, command.last_steps) for case, (command, plan) in found.items()}
+
+
+class Partitions(dict[str, str]):
+    """Of a checkpoint: two, by whatever name."""
+
+    def __missing__(self, _: str) -> str:
+        return "2"
+
+
+CASES = [(case, step) for case, (_, steps, _) in plans().items() for step in range(len(steps))]
+
+
+@dataclass
+class World:
+    """What the steps of a command change: the lineage that is active, and the steps that were run to their ends."""
+
+    home: StreamHome
+    case: str
+    active: str | None = None
+    ran: list[str] = field(default_factory=list)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return plans()[self.case][1]
+
+    def runner(self, die_after: int | None = None, then: Any = None) -> ScriptedRunner:
+        def work(step: Step, operation: Operation) -> str | None:
+            self.ran.append(type(step).__name__)
+            if isinstance(step, Activate | WriteSpec):
+                self.active = "new"
+            if die_after is not None and step == self.steps[die_after]:
+                then(operation)
+            return "new" if isinstance(step, Activate | WriteSpec) else None
+
+        last = plans()[self.case][2]
+        return ScriptedRunner(
+            home=self.home, work=work, steps=self.steps, last=last, digest=DIGEST, activated=lambda: self.active
+        )
+
+    def operation(self, permit: Any = lambda: None) -> Operation:
+        verb = plans()[self.case][0]
+        record = pending_operation(self.home) or new_operation(self.home, verb, DIGEST, "ann", ("old", 7))
+        return Operation(self.home, record, permit)
+
+    def assert_done(self) -> None:
+        (record,) = read_operations(self.home)
+        assert (record.outcome, record.lineage_to, self.active) == (Ending.DONE, "new", "new")
+        assert read_desired(self.home).state is DesiredState.STOPPED
+
+
+@pytest.fixture
+def stopped(home: StreamHome) -> StreamHome:
+    write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
+    return home
+
+
+def test_each_command_has_its_plan_here() -> None:
+    assert {verb for verb, _, _ in plans().values()} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("case", plans())
+def test_the_steps_are_run_in_order_and_the_record_has_their_stages(stopped: StreamHome, case: str) -> None:
+    world = World(stopped, case)
+    done = execute(world.operation(), world.runner())
+    assert world.ran == [type(step).__name__ for step in world.steps]
+    world.assert_done()
+    noted = [str(step.noted) for step in world.steps if step.noted]
+    assert [part.split()[0] for part in done.seconds.split(", ")] == [*noted, "activated"]
+    stages = [list(Reached).index(step.noted) for step in world.steps if step.noted]
+    assert stages == sorted(stages), "a later try would skip a step that was not run"
+
+
+@pytest.mark.parametrize(("case", "number"), CASES)
+def test_killed_after_any_step_it_goes_on_and_repeats_nothing_that_is_kept(
+    stopped: StreamHome, case: str, number: int
+) -> None:
+    def die(_: Operation) -> None:
+        raise Killed
+
+    world = World(stopped, case)
+    with pytest.raises(Killed):
+        execute(world.operation(), world.runner(number, die))
+    before = list(world.ran)
+    record = world.operation().record
+    execute(world.operation(), world.runner())
+    world.assert_done()
+    again = world.ran[len(before) :]
+    kept = {type(step).__name__ for step in world.steps if step.is_done(record)}
+    assert not kept & set(again)
+    names = [type(step).__name__ for step in world.steps]
+    assert again == [name for name in names if name in again], "in the same order"
+    if world.steps[number] in (Activate(), WriteSpec()):
+        assert not {"StartLineage", "DeleteLaterRows", "Activate"} & set(again)
+
+
+@pytest.mark.parametrize(("case", "number"), CASES)
+def test_overtaken_after_any_step_it_does_no_other(stopped: StreamHome, case: str, number: int) -> None:
+    """It was frozen, another process lost patience, typed the command again and finished it."""
+    world, finished = World(stopped, case), list[str]()
+    lease = acquire(stopped, "slow")
+
+    def freeze(_: Operation) -> None:
+        lose_lease(stopped)
+        other = acquire(stopped, "quick")
+        execute(world.operation(other.check), world.runner())
+        finished.extend(world.ran)
+
+    with pytest.raises(LeaseLost):
+        execute(world.operation(lease.check), world.runner(number, freeze))
+    assert world.ran == finished
+    world.assert_done()
+
+
+@pytest.mark.parametrize("passes", [False, True])
+@pytest.mark.parametrize(("case", "number"), CASES)
+def test_what_fails_at_any_step_is_abandoned_or_stays_for_the_next_try(
+    stopped: StreamHome, case: str, number: int, passes: bool
+) -> None:
+    error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
+
+    def fail(_: Operation) -> None:
+        raise error
+
+    world = World(stopped, case)
+    runner = world.runner(number, fail)
+    with pytest.raises(type(error)):
+        execute(world.operation(), runner)
+    (record,) = read_operations(stopped)
+    stage = POINT_OF_NO_RETURN.get(record.verb, Reached.ACTIVATED)
+    is_past = record.has_done(stage) or world.active is not None
+    assert record.outcome is (None if passes or is_past else Ending.ABANDONED)
+    assert record.failure is not None
+    assert runner.cleaned == (1 if record.outcome is None else 2)
+    if record.outcome is None:
+        execute(world.operation(), world.runner())
+        world.assert_done()
+
+
+@pytest.mark.parametrize("case", plans())
+def test_a_plan_that_has_changed_is_abandoned_before_its_first_step(stopped: StreamHome, case: str) -> None:
+    world = World(stopped, case)
+    runner = world.runner()
+    runner.digest = "f" * 16
+    with pytest.raises(PlanChanged):
+        execute(world.operation(), runner)
+    assert world.ran == []
+    (record,) = read_operations(stopped)
+    assert record.outcome is Ending.ABANDONED
+    assert read_desired(stopped).state is DesiredState.STOPPED
+
+
+@pytest.mark.parametrize("case", plans())
+def test_what_is_impossible_by_now_is_abandoned_before_its_first_step(stopped: StreamHome, case: str) -> None:
+    world = World(stopped, case)
+    runner = world.runner()
+    runner.refusal = EventsGone("clicks", ["a.json"])
+    with pytest.raises(EventsGone):
+        execute(world.operation(), runner)
+    assert world.ran == []
+
+
+@pytest.mark.parametrize("case", plans())
+def test_after_the_point_of_no_return_no_new_plan_stops_it(stopped: StreamHome, case: str) -> None:
+    """A record of an earlier release that was killed there goes on as well."""
+    world = World(stopped, case)
+    verb = plans()[case][0]
+    if verb not in POINT_OF_NO_RETURN:
+        return
+    operation = world.operation()
+    operation.reached(Reached.SEEDED)
+    runner = world.runner()
+    runner.digest, runner.refusal = "f" * 16, EventsGone("clicks", ["a.json"])
+    execute(operation, runner)
+    world.assert_done()
+    assert not {"Stop", "ReadHistory", "CopyTables", "PointOfNoReturn"} & set(world.ran)
+    assert "Activate" in world.ran
+
+
+def test_a_history_that_was_read_settles_its_plan(stopped: StreamHome) -> None:
+    world = World(stopped, "seed")
+    operation = world.operation()
+    operation.reached(Reached.TAKEN)
+    runner = world.runner()
+    runner.digest = "f" * 16
+    execute(operation, runner)
+    world.assert_done()
+    assert "ReadHistory" not in world.ran
+
+
+def test_what_a_restore_does_in_order() -> None:
+    names = [type(step) for step in plans()["restore elsewhere"][1]]
+    assert names[:5] == [KeepExcludedRanges, Stop, CopyTables, StartLineage, Compare]
+    assert ReadHistory not in names
