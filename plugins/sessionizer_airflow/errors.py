@@ -63,7 +63,9 @@ class KubernetesSupportMissing(TerminalError):
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
-        super().__init__(f"connection {connection!r} names a Kubernetes master; the Spark provider lacks its client")
+        super().__init__(
+            f"connection {connection!r} names a Kubernetes master, but the Spark provider lacks its client"
+        )
 
 
 class ProgramMissing(TerminalError):
@@ -132,7 +134,9 @@ class SavepointsNotRemoved(TerminalError):
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = tuple(lines)
-        self.remedy = "see to what the message names; `sessionizer savepoint prune <stream> --plan` shows what would go"
+        self.remedy = (
+            "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed"
+        )
         super().__init__(redacted("; ".join(lines)))
 
 
@@ -141,8 +145,8 @@ class PlanImpossible(TerminalError):
 
     def __init__(self, stream: str, verb: str, text: str) -> None:
         self.stream, self.verb, self.text = stream, verb, text
-        elsewhere = f"; or run it again for a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
-        self.remedy = "nothing, if there is nothing to do; else put back what the plan names, then run this DAG again"
+        elsewhere = f". Or choose a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
+        self.remedy = "put back what the plan names, then run this DAG again. Do nothing if the plan needs no change"
         self.remedy += elsewhere if verb == "restore" else ""
         super().__init__(text)
 

@@ -96,7 +96,7 @@ ERROR_CAUSES: Final = (
     ),
     Cause(
         "UnfaithfulState", "a new lineage came out wrong", TERMINAL,
-        "resume the stream, which is as it was. Keep the new checkpoint and this message, and report them as a bug",
+        "resume the stream, which is unchanged. Keep the new checkpoint and this message, and report them as a bug",
     ),
     Cause(
         "NothingToSave", "there is nothing to save", TERMINAL,

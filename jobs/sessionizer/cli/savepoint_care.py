@@ -144,9 +144,9 @@ def prune(  # noqa: PLR0913  one parameter per option
     if plan or not going:
         return
     if not yes:
-        typer.confirm(f"carry out the plan ({len(going)} to remove)?", abort=True, err=True)
+        typer.confirm(f"Run the plan ({len(going)} to remove)?", abort=True, err=True)
     for stays in newest_that_stay(list(found.values()), verdicts):
-        _require_sound(*stays, "; it would stay, so nothing was removed")
+        _require_sound(*stays, ", so nothing was removed, because this one would stay")
     for savepoint in going:
         needed = remove(found[savepoint].home, where)
         say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
@@ -182,7 +182,7 @@ def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None
 def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
     from sessionizer.spark.state.savepoints.counting import recounted  # noqa: PLC0415  fast --help
 
-    say("starting Spark to count anew")
+    say("starting Spark to count the rows again")
     spark = started_spark(f"sessionizer savepoint verify {stream}", master)
     with named_failures(stream):
         found = recounted(spark, where, manifest)

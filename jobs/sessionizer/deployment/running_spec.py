@@ -138,15 +138,15 @@ def changed_line(home: StreamHome, folder: Path) -> str | None:
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """Describe changes that are not in force in one line."""
     others = "".join(
-        f"; {field} by `sessionizer {verb} {stream}`{_keeping(field, changes)}"
+        f". Use `sessionizer {verb} {stream}` for {field}{_keeping(field, changes)}"
         for field, verb in verbs_needed(changes).items()
     )
     if [change.field for change in changes] == [KEY_GROUPS]:
         return f"spec changed: {KEY_GROUPS}, which no start applies{others}"
     fields = ", ".join(change.field for change in changes)
     return (
-        f"spec changed: {fields}; takes effect at the next start of your choice: "
-        f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}{others}"
+        f"spec changed: {fields}. To apply it, run "
+        f"`sessionizer run {stream} --apply`, or use the form of {dag_id(stream, Verb.START)}{others}"
     )
 
 

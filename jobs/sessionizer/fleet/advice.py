@@ -60,16 +60,16 @@ def _describe_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool
 
 def _describe_operation(unfinished: UnfinishedOperation) -> str:
     """Say how far the command is, and how a user continues it."""
-    standing = f"{unfinished.standing}; no driver starts before it is finished"
-    how = "if that process is killed" if unfinished.is_at_work else "what to do"
-    return f"{standing}; {how}: {unfinished.go_on}"
+    standing = f"{unfinished.standing}. No driver starts before it is finished"
+    how = "If that process is killed" if unfinished.is_at_work else "What to do"
+    return f"{standing}. {how}: {unfinished.go_on}"
 
 
 def _describe_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
     """Say what the supervisor waits for, or why it does not restart the stream. None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
-        return f"given up: {record.last_failure}; what to do: {name_stream(record.remedy, name)}{going_on}"
+        return f"given up: {record.last_failure}. What to do: {name_stream(record.remedy, name)}{going_on}"
     if seen.state.is_live:
         return None
     if record.restart_at <= now:
@@ -77,16 +77,16 @@ def _describe_supervisor(name: str, seen: Observation, record: SupervisionRecord
     until, remedy = clock_time(record.restart_at), name_stream(record.remedy, name)
     if record.waiting_since is not None:
         what = cause_of(record.cause).called
-        since = f"waiting since {clock_time(record.waiting_since)}: {what}; tried again at {until}"
-        return f"{since} after attempt {record.attempts} ({record.last_failure}); what to do: {remedy}"
+        since = f"waiting since {clock_time(record.waiting_since)}: {what}. The next attempt is at {until}"
+        return f"{since} after attempt {record.attempts} ({record.last_failure}). What to do: {remedy}"
     count = f"backing off until {until} after failure {record.failures} in a row"
-    return f"{count}: {record.last_failure}; what to do: {remedy}"
+    return f"{count}: {record.last_failure}. What to do: {remedy}"
 
 
 def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
     """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
     how = f"{_unpause(name)}, if it is paused"
-    return f"{record.last_failure}; what to do: {record.remedy}; to resume: {how}"
+    return f"{record.last_failure}. What to do: {record.remedy}. To resume: {how}"
 
 
 def _unpause(name: str) -> str:

@@ -53,9 +53,11 @@ def expected_downtime(verb: str, operations: Sequence[OperationRecord], held_byt
     same = [each for each in done if each.verb == verb]
     for found in (same, done):
         if found:
-            return Downtime(seconds_down(found[-1]), f"so long took the {found[-1].verb} {found[-1].id}")
+            return Downtime(seconds_down(found[-1]), f"as long as the {found[-1].verb} {found[-1].id}")
     seconds = BASE_S + held_bytes / BYTES_PER_S
-    return Downtime(seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, as no command has run here yet")
+    return Downtime(
+        seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, because no command has run here yet"
+    )
 
 
 def seconds_down(record: OperationRecord) -> float:

@@ -118,7 +118,7 @@ def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> 
         files = found_files(stays)
         wrong = findings(manifest.files, files.files, files.unreadable)
         if wrong:
-            raise UnusableSavepoint(stays.id, f"{wrong[0]}; it would stay, so nothing was removed")
+            raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")
     for savepoint, verdict in zip(found, verdicts, strict=True):
         if not verdict.goes:
             continue

@@ -143,7 +143,7 @@ def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPo
     gone_at = is_gone_at(record, driver.heard_ms, policy, now_ms)
     if driver.out_of_sight is not None and now_ms <= gone_at:
         where = f"driver {driver.uid} is on {driver.out_of_sight}, which cannot be seen from here"
-        return Wait(gone_at + 1, f"{where}; it counts as gone if it gives no sign until {clock_time(gone_at)}")
+        return Wait(gone_at + 1, f"{where}. It counts as gone if it sends no heartbeat until {clock_time(gone_at)}")
     return replacement(driver, now_ms)
 
 

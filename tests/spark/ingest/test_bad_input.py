@@ -157,7 +157,7 @@ def test_a_csv_whose_header_has_another_order_is_put_aside_and_says_where(spark:
     (row,) = table_rows(stage.table("quarantine"))
     assert (row["reason"], row["source_position"].rpartition("/")[2]) == ("unreadable_file", "2.csv")
     assert row["raw"] == (
-        "the header has ts where source.columns has user_id (column 2); a column of CSV is told by its place"
+        "the header has ts where source.columns has user_id (column 2). Columns of CSV are matched by position"
     )
     assert sizes_of_sessions(stage) == {"ann": [2]}
 

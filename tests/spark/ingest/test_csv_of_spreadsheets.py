@@ -120,7 +120,7 @@ def test_files_of_another_header_cost_one_start_of_the_query(spark: SparkSession
     refused = [row for row in table_rows(stage.table("quarantine")) if row["reason"] == "unreadable_file"]
     assert sorted(row["source_position"].rpartition("/")[2] for row in refused) == [f"{n}.csv" for n in range(4)]
     assert {row["raw"] for row in refused} == {
-        "the header has page where source.columns has id (column 3); a column of CSV is told by its place"
+        "the header has page where source.columns has id (column 3). Columns of CSV are matched by position"
     }
 
 

@@ -88,7 +88,7 @@ def test_a_table_that_cannot_be_read_is_told_once_and_what_is_known_holds(spark:
     line = watched.look()
     assert line is not None
     assert line.startswith(f"cannot read the table of timeouts at {tmp_path / 'timeouts'}: ")
-    assert line.endswith("; the timeouts known so far hold")
+    assert line.endswith(". The known timeouts stay in force")
     assert (watched.look(), watched.warning is not None) == (None, True)
     assert said(tmp_path) == {"acme": 60_000}
     shutil.move(tmp_path / "elsewhere", tmp_path / "timeouts")

@@ -184,10 +184,8 @@ def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform) -> None
     text = (platform.streams / "visits.yaml").read_text()
     platform.add("visits", text.replace("key: u", "key: lower(u)") + "rules:\n  gap_timeout: 5 minutes\n")
     shown = platform.call("status").stdout
-    assert (
-        "visits: spec changed: mapping.key, rules.gap_timeout; takes effect at the next start of your choice" in shown
-    )
-    assert "`sessionizer run visits --apply`, or the form of visits.start" in shown
+    assert "visits: spec changed: mapping.key, rules.gap_timeout" in shown
+    assert "`sessionizer run visits --apply`" in shown
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["spec_changes"] == [
         {"field": "mapping.key", "before": "u", "now": "lower(u)"},

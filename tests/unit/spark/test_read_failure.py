@@ -18,7 +18,7 @@ def test_of_a_header_in_another_order_the_first_two_names_that_differ() -> None:
         "Expected: user_id but found: ts\nCSV file: file:///feed/1.csv"
     )
     assert cause_in_one_line(said(cause)) == (
-        "the header has ts where source.columns has user_id (column 2); a column of CSV is told by its place"
+        "the header has ts where source.columns has user_id (column 2). Columns of CSV are matched by position"
     )
 
 

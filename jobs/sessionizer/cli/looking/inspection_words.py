@@ -40,7 +40,7 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
     newest, commit = found.checkpoint.newest, told["next_watermark_ms"]
     if newest is not None:
         yield "clock", moment(newest.at_ms)
-        after = "" if commit is None else f"; the next batch gets {_watermark(commit)}"
+        after = "" if commit is None else f", in the next batch {_watermark(commit)}"
         yield "watermark", f"{_watermark(newest.watermark_ms)} in batch {newest.batch_id}{after}"
         for name, end in newest.ends.items():
             yield "source", f"{name}: {source_kind(end)}{'' if end is None else f', up to {json.dumps(end)}'}"
@@ -60,9 +60,11 @@ def _batches(found: Inspection) -> str:
         return "none was begun"
     kept = f"{begun['first']} to {begun['begun']} are kept"
     if committed["last"] is None:
-        return f"{kept}; none is over"
+        return f"{kept}, none is committed"
     if committed["last"] < begun["begun"]:
-        return f"{kept}; {committed['last']} is over, and {begun['begun']} was begun: it runs again at the next start"
+        return (
+            f"{kept}, {committed['last']} is committed, and {begun['begun']} was begun and runs again at the next start"
+        )
     return f"{kept}; {committed['last']} is over"
 
 

@@ -93,7 +93,7 @@ class Look:
         lines = [
             where_line(self.found),
             f"  watermark   {moment(self.found.watermark_ms)}",
-            f"  open        {held}; the first could end {moment(min(ends, default=None))}",
+            f"  open        {held}, the first could end {moment(min(ends, default=None))}",
             f"  state       {stored}, in {len(contents)} of {self.state.key_groups} key groups",
             f"  timers      {sum(map(len, timers.values()))}, of {len(timers)} key groups",
         ]

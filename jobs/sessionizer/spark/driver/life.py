@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.prepared_query import PreparedQuery
 
 ANNOUNCED: Final = (
-    "when it has read what there is now, every session is closed for good and the stream is over; "
-    "to go on another time, stop it now and use --until caught-up"
+    "when the stream has read what is there now, every session is closed for good, and the stream is over. "
+    "To resume it later, stop it now and use --until caught-up"
 )
 TURNED_AWAY: Final = (
-    "stop requested: the next batch was turned away; what Spark says of GateClosed tells of that and is no failure"
+    "stop requested: stopped before the next batch. Spark logs a GateClosed error for it, which is expected"
 )
 
 
@@ -175,12 +175,12 @@ class DriverLife:
         """Close every session for good."""
         lineage = self._prepared.lineage
         begin_drain(self._home, lineage)
-        self._say(f"draining lineage {lineage}: every session is closed now; what comes later would be late")
+        self._say(f"draining lineage {lineage}: every session is closed now, and later events would be late")
         punctuation.drain(self._home.punctuations(lineage))
         self._run_query(until_caught_up=True)
         if not self._gate.closed:
             end_drain(self._home, lineage)
-            self._say(f"stream {self._home.name} is drained and over: no later run goes on from here")
+            self._say(f"stream {self._home.name} is drained and over: no later run can resume it")
 
     def _end_condition(self) -> Until:
         """Choose when to end. A drain that was begun is finished, whatever the options say."""

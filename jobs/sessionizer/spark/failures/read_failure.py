@@ -36,4 +36,4 @@ def other_header(header: Sequence[str], columns: Sequence[str]) -> str:
     pairs = enumerate(zip(header, columns, strict=False), start=1)
     number, (found, wanted) = next(pair for pair in pairs if pair[1][0].lower() != pair[1][1].lower())
     place = f"(column {number})"
-    return f"the header has {found} where source.columns has {wanted} {place}; a column of CSV is told by its place"
+    return f"the header has {found} where source.columns has {wanted} {place}. Columns of CSV are matched by position"

@@ -130,7 +130,7 @@ class TimeoutAnnouncer:
             changes = self._table.announce_changes()
         except TimeoutsUnread as error:
             told, self._told = self._told, True
-            return None if told else f"{error}; the timeouts known so far hold"
+            return None if told else f"{error}. The known timeouts stay in force"
         recovered, self._told = self._told, False
         if changes:
             return f"timeouts changed from the next event on: {_shown(changes)}"

@@ -80,7 +80,7 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
         _column("session_id", StringType(), "stable across replays: hash of key, first instant and first event id"),
         _column("key", StringType(), "whose session it is"),
         _column("client", StringType(), "client of the first event"),
-        _column("date", DateType(), "UTC day of started_at; the table is clustered by it"),
+        _column("date", DateType(), "UTC day of started_at. The table is clustered by it"),
         _column("started_at", TimestampType(), "clock of the first event, UTC"),
         _column("ended_at", TimestampType(), "clock of the last event, UTC"),
         _column("duration_ms", LongType(), "ended_at - started_at, ms"),
@@ -109,7 +109,7 @@ def quarantine_shape() -> TableShape:
                                      "conflicting_duplicate and where the source is not text; the error for "
                                      "unreadable_file"),
         _column("source_position", StringType(), "file, or topic-partition-offset"),
-        _column("date", DateType(), "UTC day of quarantined_at; the table is clustered by it"),
+        _column("date", DateType(), "UTC day of quarantined_at. The table is clustered by it"),
         *_origin("quarantined_at", "refused"),
     ]  # fmt: skip
     return TableShape(QUARANTINE, "rows that never reached a session, with the reason", StructType(columns))
@@ -125,7 +125,7 @@ def late_events_shape(payload: StructType) -> TableShape:
         _column("closes", BooleanType(), "whether it would have closed its session"),
         _column("timeout_ms", LongType(), "its own gap timeout, ms, if it brought one"),
         *payload,
-        _column("date", DateType(), "UTC day of event_time; the table is clustered by it"),
+        _column("date", DateType(), "UTC day of event_time. The table is clustered by it"),
         *_origin("noticed_at", "refused"),
     ]
     given_by = dict.fromkeys(payload.names, "mapping.payload")
@@ -136,7 +136,7 @@ def late_events_shape(payload: StructType) -> TableShape:
 def sessions_daily_shape(totals: StructType) -> TableShape:
     """Return the shape of the table ``sessions_daily``. ``totals`` are the sums of the numeric measures."""
     columns = [
-        _column("date", DateType(), "UTC day on which the sessions started; the table is clustered by it"),
+        _column("date", DateType(), "UTC day on which the sessions started. The table is clustered by it"),
         _column("client", StringType(), "client of the sessions, null for those without one"),
         _column("sessions", LongType(), "finished sessions"),
         _column("events", LongType(), "events in them"),

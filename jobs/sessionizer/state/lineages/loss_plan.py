@@ -48,12 +48,12 @@ class LossPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        yield f"stream {self.stream} goes on with its source, without what is gone from it"
+        yield f"stream {self.stream} continues with its source, without the events that are gone"
         for each in self.lost[:_LISTED]:
             yield f"  lost  {each}"
         if len(self.lost) > _LISTED:
             yield f"  lost  {len(self.lost) - _LISTED:,} more (--json has them all)"
-        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. It is kept"
         yield "  to    a new lineage with every open session"
         yield f"        it reads its source from {self.begins}"
-        yield "  no table is changed, and no session is closed by it"
+        yield "  no table is changed, and no session is closed"

@@ -51,7 +51,7 @@ def _is_beyond(before: Mapping[str, int], ends: Mapping[str, int]) -> bool:
 
 
 def _rest_of(topic: str, partition: str, end: int) -> str:
-    return f"all records from offset {end} on of partition {partition} of {topic}, as it was before it was made anew"
+    return f"all records from offset {end} of partition {partition} of {topic}, before it was replaced"
 
 
 def going_on_in_table(
@@ -64,7 +64,7 @@ def going_on_in_table(
     """
     first = int(offset["reservoirVersion"])
     if replaced:
-        return GoingOn(None, (f"all versions from {first} on of the table as it was before it was made anew",))
+        return GoingOn(None, (f"all versions from {first} of the table, before it was replaced",))
     newest = max(versions, default=-1)
     gone = [version for version in range(first, newest + 1) if version not in versions or version in holes]
     if not gone:

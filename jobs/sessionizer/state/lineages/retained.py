@@ -77,10 +77,10 @@ def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str |
 
 def _chosen(stream: str, lineage: str, kept: set[int], wanted: int | None) -> int:
     if not kept:
-        raise NothingToShow(stream, f"no batch of its lineage {lineage} is over")
+        raise NothingToShow(stream, f"its lineage {lineage} has no committed batch")
     if wanted is not None and wanted not in kept:
-        known = f"those that its lineage {lineage} keeps are {min(kept)} to {max(kept)}"
-        raise NothingToShow(stream, f"batch {wanted} is not there; {known}")
+        known = f"Its lineage {lineage} keeps {min(kept)} to {max(kept)}"
+        raise NothingToShow(stream, f"batch {wanted} is not there. {known}")
     return max(kept) if wanted is None else wanted
 
 

@@ -181,7 +181,7 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
         return None
     require_known_format(home.manifest, reading.value, FORMAT)
     if reading.value.get(CHECKSUM) != checksum(reading.value):
-        raise DamagedFile(home.manifest, "its content is not that of its checksum: somebody or something changed it")
+        raise DamagedFile(home.manifest, "its content does not match its checksum")
     try:
         return Manifest.from_json(reading.value)
     except ValueError as error:

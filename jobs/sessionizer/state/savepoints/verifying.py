@@ -75,7 +75,7 @@ def findings(
             wrong.append(difference)
     changed = {finding.path for finding in wrong}
     wrong += [
-        Finding(hidden, Damage.UNFIT, f"Spark would not read {name}, which is as it was written. Remove {hidden}")
+        Finding(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
         for name, hidden in (unfit or {}).items()
         if name not in changed
     ]
@@ -93,7 +93,7 @@ def _difference(file: DataFile, now: DataFile | None) -> Finding | None:
     if now.bytes != file.bytes:
         return Finding(file.path, Damage.CUT, f"{now.bytes:,} bytes of {content}, and it had {file.bytes:,}")
     return Finding(
-        file.path, Damage.CHANGED, f"{content}; its SHA-256 is {now.sha256[:12]}…, and was {file.sha256[:12]}…"
+        file.path, Damage.CHANGED, f"{content}: its SHA-256 is {now.sha256[:12]}…, and was {file.sha256[:12]}…"
     )
 
 
@@ -106,5 +106,5 @@ def content_of_file(path: str) -> str:
 
 def _strange(path: str) -> str:
     if _LOG in path:
-        return "somebody has written to the table since"
+        return "the table has been written since"
     return "it was not there when the savepoint was made"

@@ -82,7 +82,7 @@ def test_what_is_there_already_is_not_asked_for(project: Project, monkeypatch: p
     keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
-    assert told.value.remedy.startswith("nothing, if there is nothing to do")
+    assert told.value.remedy.startswith("put back what the plan names")
     assert "savepoint" not in told.value.remedy
 
 
