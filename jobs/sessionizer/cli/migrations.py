@@ -60,8 +60,12 @@ def list_(
     if as_json:
         typer.echo(json.dumps(found))
         return
-    for each in found or [{"line": f"stream {stream} has no migrations"}]:
-        typer.echo(each["line"])
+    if not found:
+        typer.echo(f"stream {stream} has no migrations")
+    for each in found:
+        since = f" {moment_text(each['at'])}" if each["at"] else ""
+        typer.echo(f"{each['id']} ({each['digest']}): {each['state']}{since}")
+        typer.echo(f"  {each['does'] or 'no longer in the spec'}")
 
 
 @migration.command()
@@ -101,16 +105,11 @@ def _listed(
     spec: StreamSpec, applied: Sequence[AppliedMigration], pending: Sequence[Migration]
 ) -> list[dict[str, Any]]:
     declared = {each.id: describe_migration(each) for each in spec.migrations}
-    states = [(each.id, each.digest, f"applied {moment_text(each.at)}") for each in applied]
-    states += [(each.id, migration_digest(each), "pending") for each in pending]
+    states = [(each.id, each.digest, "applied", each.at) for each in applied]
+    states += [(each.id, migration_digest(each), "pending", 0) for each in pending]
     return [
-        {
-            "id": name,
-            "digest": digest,
-            "state": state.partition(" ")[0],
-            "line": f"{state:<28} {digest}  {name}: {declared.get(name, 'no longer in the spec')}",
-        }
-        for name, digest, state in states
+        {"id": name, "digest": digest, "state": state, "at": at, "does": declared.get(name, "")}
+        for name, digest, state, at in states
     ]
 
 
