@@ -68,7 +68,8 @@ class SpecDiff:
         if not self.differences:
             yield f"stream {self.stream}: no difference"
         else:
-            yield f"stream {self.stream}: {len(self.differences)} differences, digest {self.digest}"
+            count = len(self.differences)
+            yield f"stream {self.stream}: {count} difference{'' if count == 1 else 's'}, digest {self.digest}"
         for each in self.differences:
             yield from (f"  {line}" for line in each.lines())
         if self.unseen:
