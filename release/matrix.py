@@ -95,16 +95,21 @@ class Trial:
         programs = self.folder / "venv" / "bin"
         play = ("--to", "folder", "--path", str(self.folder / "feed"), "--events", "2000", "--clean", "--no-pace")
         self._call(str(programs / "sessionizer-feed"), *play)
+        self._call(str(programs / "sessionizer"), "jars", "fetch")
         places = ("--streams", str(self.folder / "dags" / "streams"))
         self._call(str(programs / "sessionizer"), "run", "visits", "--until", "caught-up", *places)
         self._call(str(programs / "sessionizer"), "savepoint", "create", "visits", "--id", "one")
-        plan = self._call(str(programs / "sessionizer"), "restore", "visits", "one", "--plan")
+        plan = self._call(str(programs / "sessionizer"), "restore", "visits", "one")
         if "one" not in plan:
             raise subprocess.CalledProcessError(1, "restore --plan", plan, "the plan does not name the savepoint")
 
     def _call(self, *command: str) -> str:
         programs = os.pathsep.join([str(self.folder / "venv" / "bin"), os.environ["PATH"]])
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AIRFLOW"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "AIRFLOW", "SESSIONIZER"))
+        }
         environment = {
             **kept,
             "PATH": programs,
