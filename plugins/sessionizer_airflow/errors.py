@@ -146,7 +146,9 @@ class PlanImpossible(TerminalError):
     def __init__(self, stream: str, verb: str, text: str) -> None:
         self.stream, self.verb, self.text = stream, verb, text
         elsewhere = f". Or choose a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
-        self.remedy = "put back what the plan names, then run this DAG again. Do nothing if the plan needs no change"
+        self.remedy = (
+            "put back what the plan names, then run this DAG again. If the plan changes nothing, you need not act"
+        )
         self.remedy += elsewhere if verb == "restore" else ""
         super().__init__(text)
 

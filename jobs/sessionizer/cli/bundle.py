@@ -18,7 +18,9 @@ from sessionizer.fleet.streams import find_view
 def bundle(
     stream: Stream,
     *,
-    to: Annotated[Path | None, typer.Option(help="The new file; without it, STREAM-bundle-TIME.tar.gz here.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.")
+    ] = None,
     streams: Streams = None,
     home: Home = None,
 ) -> None:

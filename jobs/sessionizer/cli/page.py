@@ -14,7 +14,7 @@ from sessionizer.errors import InvalidSpec
 
 def page(
     *,
-    port: Annotated[int, typer.Option(help="Port on the loopback interface; 0: a free one.", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="Port on the loopback interface. 0: a free one.", min=0, max=65535)] = 0,
     streams: Streams = None,
     home: Home = None,
 ) -> None:

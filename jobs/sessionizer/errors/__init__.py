@@ -30,7 +30,7 @@
     │   ├── MigrationRefused     a migration that was edited once applied, or that does not fit the open events
     │   ├── StreamBegun          a stream that has begun already, so no history can precede it
     │   ├── NoWayBack            a lineage to whose predecessor the stream cannot go back
-    │   ├── LineageUnfit         a lineage that did not pass its trial: a user decides
+    │   ├── LineageUnfit         a lineage that failed its canary: a user decides
     │   ├── PlanChanged          a plan that differs from the approved one
     │   ├── StreamMovedOn        a stream that was changed since the plan of a command was made
     │   ├── OperationPastReturn  an operation that can only be completed
@@ -56,7 +56,7 @@
         ├── ControlUnreachable   the control directory cannot be reached just now
         ├── DataAway             a table or a checkpoint that is not in its place
         ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
-        ├── LineageLeft          a lineage that did not pass its trial: the next driver goes back by itself
+        ├── LineageLeft          a lineage that failed its canary: the next driver rolls back
         ├── DiskFull             a path that has no room just now
         ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
         ├── JarsNotFetched       the jars of drivers could not be fetched

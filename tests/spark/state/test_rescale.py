@@ -94,14 +94,14 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
         *plan.lines(),
         f"  {trial_line(Terms())}",
         f"  {expected.line()}",
-        f"to do so: the same command with --approve {plan.digest}",
+        f"to run it: the same command with --approve {plan.digest}",
     ]
     assert moved.lineage == before, "nobody approved it"
 
     done = rescale(moved, "--key-groups", "6", "--partitions", "3", "--approve", plan.digest)
     assert done.returncode == 0, done.stderr
     assert moved.lineage != before
-    assert f"goes on in lineage {moved.lineage}: 6 key groups in 3 partitions" in done.stdout
+    assert f"continues in lineage {moved.lineage}: 6 key groups in 3 partitions" in done.stdout
     assert "its file says key_groups: 4" in done.stderr
     standing = standing_of(home)
     assert plan_rescale(moved.name, standing, None, None).before == Division(6, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,10 +36,14 @@ LEFT_OUT = LeftOut(
     )
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def test_people_read_what_happens_to_each_table() -> None:
+
+def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], None]) -> None:
     text = "\n".join(PLAN.lines())
-    assert "goes back to savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
+    golden("plans/restore.txt", f"{text}\n")
+    assert "savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
     assert "sessions: 42 rows are deleted, of 2026-11-22 (10), 2026-11-23 (32)" in text
     assert "late_events: no row is deleted" in text
     assert "spec  the savepoint's" in text
@@ -94,7 +99,7 @@ def test_events_that_are_gone_make_it_impossible_and_are_named() -> None:
     assert "no longer in the source: file:/in/4.json" in text
     assert "file:/in/5.json" not in text
     assert "and 3 more" in text
-    assert "this cannot be done" in text
+    assert "this restore is refused" in text
 
 
 def test_programs_read_the_digest_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, Past, SeedPlan
 
@@ -18,6 +19,9 @@ FIGURES = Figures(
     repeated=6,
     conflicting=1,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_the_digest_is_of_what_is_decided() -> None:
@@ -40,24 +44,11 @@ def test_who_brings_what_is_later_than_the_moment() -> None:
     assert kept == {BEGINNING: False, NOW: True, SOURCE: True, '{"clicks":{}}': True}
 
 
-def test_people_are_told_what_would_be_done() -> None:
-    assert list(SeedPlan(DECISION, FIGURES, {}).lines()) == [
-        "stream clicks begins with a history, up to 2025-06-15 15:06:40.123 UTC",
-        "  history delta at /lake/clicks, version 7: 1,000 events, 5 rows refused (malformed 3, null_key 2)",
-        "          6 of them came twice, 1 in conflict with another",
-        "          70 of them are later: the live source brings them",
-        "  closed  200 sessions; the tables get them",
-        "  open    40 sessions of 100 events, which go on",
-        "  live    from the beginning of the source; what it brings up to that moment is late",
-    ]
+def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) -> None:
     over = replace(DECISION, past=Past(SOURCE, "kafka"), live_from=SOURCE, backfill=False, leaves="old")
     quiet = replace(FIGURES, refused={}, later=0, repeated=0, conflicting=0)
-    assert list(SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}).lines())[1:] == [
-        "  history the stream's own source, kafka: 1,000 events",
-        "  closed  200 sessions; no table gets them",
-        "  open    40 sessions of 100 events, which go on",
-        "  live    from where the history ends, to the row",
-        "  leaves  lineage old, which is kept; all rows of the stream are deleted:",
-        "          sessions: 12 rows",
-        "          late_events: 0 rows",
-    ]
+    plans = {
+        "first": SeedPlan(DECISION, FIGURES, {}),
+        "over": SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}),
+    }
+    golden("plans/seed.txt", "\n".join("\n".join((f"# {name}", *plan.lines(), "")) for name, plan in plans.items()))

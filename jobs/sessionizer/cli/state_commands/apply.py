@@ -49,7 +49,7 @@ def run(command: Apply, shared: Shared) -> None:
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
             return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
-    typer.echo(f"stream {stream} goes on by its file in lineage {record.lineage_to} ({record.seconds} s)")
+    typer.echo(f"stream {stream} continues with its file in lineage {record.lineage_to} ({record.seconds} s)")
 
 
 def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:

@@ -102,7 +102,7 @@ class Offer:
         for line in self.lines():
             typer.echo(line)
         if self.possible and not approved:
-            typer.echo(f"to do so: the same command with --approve {self.digest}")
+            typer.echo(f"to run it: the same command with --approve {self.digest}")
 
     def keep(self, where: StreamHome, request: str | None) -> None:
         """Keep the plan of a ``request``, unless it has one. A plan that a user has seen must not be replaced."""
@@ -159,7 +159,7 @@ class TypedCommand:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
         if is_approved(self.shared.stream, self.shared.approve, pending.digest):
             return True
-        say(f"one was begun and is not over: the same command with --approve {pending.digest} goes on with it")
+        say(f"one was begun and is not finished. To resume it: the same command with --approve {pending.digest}")
         return False
 
     def carry_out(self, plan: Plan[Decided] | None, runner: StepRunner, why: str) -> OperationRecord:
@@ -189,8 +189,8 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
 
 def trial_line(terms: Terms) -> str:
     """Describe the trial of a new lineage in one line."""
-    then = "goes back by itself" if terms.goes_back else "ends, and says why"
-    return f"its first {terms.batches} batches are a trial: if its figures are worse than before, the driver {then}"
+    then = "rolls back" if terms.goes_back else "ends and says why"
+    return f"its first {terms.batches} batches are a canary: if its figures are worse than before, the driver {then}"
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def run(command: Rescale, shared: Shared) -> None:
     with working_spark(command.name, where, shared.master) as spark:
         runner = RescaleRunner(spark=spark, home=where, say=say, command=command, key_groups=in_file)
         record = typed.carry_out(plan, runner, f"{command.name} to {now}")
-    typer.echo(f"stream {shared.stream} goes on in lineage {record.lineage_to}: {now} ({record.seconds} s)")
+    typer.echo(f"stream {shared.stream} continues in lineage {record.lineage_to}: {now} ({record.seconds} s)")
     if now.key_groups != in_file:
         says = f"key_groups: {in_file}" if KEY_GROUPS in spec.model_fields_set else f"nothing, so {in_file} key groups"
         say(f"note: its file says {says}. Write {KEY_GROUPS}: {now.key_groups} there, or the next --apply is refused")

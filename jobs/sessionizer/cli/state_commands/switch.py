@@ -63,8 +63,8 @@ def run(command: Switch, shared: Shared) -> None:
             if not typed.take_up(plan):
                 return
         record = typed.carry_out(plan, runner, f"{command.name} of the source")
-    with_what = "without what is gone from its source" if command.accept_loss else "with its new source"
-    typer.echo(f"stream {stream} goes on {with_what} in lineage {record.lineage_to} ({record.seconds} s)")
+    with_what = "without the events that are gone" if command.accept_loss else "with its new source"
+    typer.echo(f"stream {stream} continues {with_what} in lineage {record.lineage_to} ({record.seconds} s)")
 
 
 def _runner(

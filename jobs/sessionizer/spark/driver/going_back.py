@@ -48,11 +48,11 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
     with signs.beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if trial is not None and trial.goes_back:
-            say(f"lineage {trial.lineage} did not pass its trial ({trial.course.reason}): going back")
+            say(f"lineage {trial.lineage} failed its canary ({trial.course.reason}): rolling back")
         runner = RollbackRunner(spark=spark, home=home, say=say)
         record = begun or _approved(runner)
         done = execute(Operation(home, record, lease.check, passes), runner)
-    say(f"back in lineage {done.lineage_to} ({done.seconds} s); lineage {record.lineage_from} is kept for a look at it")
+    say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
 
 
 def _begun(home: StreamHome) -> OperationRecord | None:

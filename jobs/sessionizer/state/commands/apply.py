@@ -30,7 +30,7 @@ class Apply(Command):
     """Show what continuing by the changed file would do. With --approve DIGEST, do it. Typed again it continues."""
 
     name: ClassVar = "apply"
-    purpose: ClassVar = "go on by the file's changed spec"
+    purpose: ClassVar = "continue with the file's changed spec"
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 
@@ -38,7 +38,7 @@ class Apply(Command):
     new_lineage: bool = option(
         "--new-lineage",
         "In a new lineage",
-        "make a new lineage also where the present one could take the change: on trial, with a way back",
+        "make a new lineage even if none is needed: with a canary and a way back",
         default=False,
     )
     trial: int = trial_option()

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Restore(Command):
-    """Show what going back to a savepoint would do. With --approve DIGEST, do it. Typed again it continues."""
+    """Show what a restore would do. With --approve DIGEST, do it. Typed again it continues."""
 
     name: ClassVar = "restore"
-    purpose: ClassVar = "go back to a savepoint"
+    purpose: ClassVar = "return to a savepoint"
     reads_spec: ClassVar = False
     writes_tables: ClassVar = True
 
@@ -44,14 +44,14 @@ class Restore(Command):
     time: str | None = option(
         "--time",
         "Or a time",
-        "instead of an id: the newest savepoint that is not after this moment",
+        "instead of an id: the newest savepoint at or before this moment",
         is_moment=True,
         is_recorded=False,
     )
     leave_out: tuple[str, ...] = option(
         LEAVE_OUT,
         "Leave out",
-        "range of the source whose rows go to quarantine; the form takes one in each line. Files: a name or glob, or "
+        "range of the source whose rows go to quarantine, one per line in the form. Files: a name or glob, or "
         "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
         "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
         "version:from-to. What follows the - or / is not in the range",
@@ -67,7 +67,7 @@ class Restore(Command):
     move_to: str | None = option(
         MOVE_TO,
         "Move to",
-        "another data root, a path or URI: the stream goes on there, and its tables are copied",
+        "another data root, a path or URI: the stream continues there, and its tables are copied",
         metavar="ROOT",
     )
     trial: int = trial_option()

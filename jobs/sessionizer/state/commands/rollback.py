@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollback(Command):
-    """Show what going back to the lineage before would do. With --approve DIGEST, do it. Typed again it continues."""
+    """Show what a rollback to the lineage before would do. With --approve DIGEST, do it. Typed again it continues."""
 
     name: ClassVar = "rollback"
-    purpose: ClassVar = "go back to the lineage before the last change of the state"
+    purpose: ClassVar = "return to the lineage before the last change of the state"
     reads_spec: ClassVar = False
     writes_tables: ClassVar = True
 

@@ -35,15 +35,16 @@ class Seed(Command):
     """Show how a stream would begin with a history. With --approve DIGEST, do it. Typed again it continues."""
 
     name: ClassVar = "seed"
-    purpose: ClassVar = "begin with a history"
+    purpose: ClassVar = "start with a history"
     writes_tables: ClassVar = True
     needed: ClassVar = ("history",)
 
     history: str = option(
         "--history",
         "History",
-        "a folder or URI of files or of a Delta table; jdbc:… for a database; checkpoint:… for another query's state; "
-        f"{SOURCE}: what the stream's own source has",
+        "a folder or URI of files or of a Delta table, jdbc:… for a database, checkpoint:… for another query's state, "
+        "or "
+        f"{SOURCE} for the stream's own source",
         default=MISSING,
         examples=(SOURCE,),
     )

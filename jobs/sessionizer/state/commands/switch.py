@@ -21,10 +21,10 @@ Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Command):
-    """Show what going on with the source that the file names now would do. With --approve DIGEST, do it."""
+    """Show what a switch to the source in the file would do. With --approve DIGEST, do it."""
 
     name: ClassVar = "switch"
-    purpose: ClassVar = "go on with the source that the file names now"
+    purpose: ClassVar = "continue with the source that the file names now"
     needed: ClassVar = ("start_at",)
 
     start_at: str | None = option(
@@ -36,11 +36,11 @@ class Switch(Command):
     accept_loss: bool = option(
         "--accept-loss",
         "Or accept the loss",
-        "go on with the same source, without the events that are gone from it",
+        "continue with the same source, without the events that are gone",
         default=False,
     )
     leave_unread: bool = option(
-        "--leave-unread", "Leave unread", "switch also if the old source has more that was not read", default=False
+        "--leave-unread", "Leave unread", "switch although the old source has unread events", default=False
     )
     trial: int = trial_option()
     back_if_unfit: bool = back_if_unfit_option()
@@ -69,13 +69,13 @@ class Switch(Command):
         """Return the position at which another source begins, None to keep the source. Raises InvalidSpec."""
         if not self.accept_loss:
             if self.start_at is None:
-                allowed = "earliest, latest or a moment; or --accept-loss for the same source"
+                allowed = "earliest, latest or a moment. Or add --accept-loss for the same source"
                 raise InvalidSpec("--start-at", None, allowed)
             return Start.of(self.start_at)
         if self.start_at is not None:
-            allowed = "another source. Omit it: --accept-loss goes on with the same one"
+            allowed = "Omit it, because --accept-loss continues with the same source"
             raise InvalidSpec("--start-at", self.start_at, allowed)
         if self.leave_unread:
-            allowed = "another source. Omit it: --accept-loss reads all that is there"
+            allowed = "Omit it, because --accept-loss reads all events that are left"
             raise InvalidSpec("--leave-unread", "given", allowed)
         return None

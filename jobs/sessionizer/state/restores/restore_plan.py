@@ -107,10 +107,10 @@ class RestorePlan:
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
         decision = self.decision
-        yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
-        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; its checkpoint is kept"
+        yield f"stream {decision.stream} returns to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
+        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}. Its checkpoint is kept"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
-        yield "  spec  the savepoint's; the stream's file takes effect afterwards, with `run --apply`"
+        yield "  spec  the savepoint's. Afterwards apply the stream's file with `run --apply`"
         yield f"  open  {_open_text(self.sessions, self.events)}"
         for each in decision.left_out.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.LEFT_OUT}"
@@ -132,12 +132,12 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
     for file in _some(replay.missing):
         yield f"  no longer in the source: {file}"
     if replay.missing:
-        yield "this cannot be done: what was in them would be lost"
+        yield "this restore is refused, because the events in them would be lost"
 
 
 def _open_text(sessions: int | None, events: int | None) -> str:
     if sessions is None or events is None:
-        return "what the checkpoint of that batch has: the savepoint is native, nobody counted"
+        return "not counted, because the savepoint is native"
     return f"{sessions:,} sessions of {events:,} events"
 
 

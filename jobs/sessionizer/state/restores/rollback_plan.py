@@ -50,8 +50,8 @@ class RollbackPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        yield f"stream {self.stream} goes back to the lineage that it had before the {self.verb}"
-        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; its checkpoint is kept"
+        yield f"stream {self.stream} returns to the lineage that it had before the {self.verb}"
+        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}. Its checkpoint is kept"
         yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
         for remark in self.remarks:
             yield f"        {remark}"

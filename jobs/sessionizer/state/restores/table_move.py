@@ -38,7 +38,7 @@ class TableMove:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan of the move as text, line by line."""
-        yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}; what is there now stays, and is kept"
+        yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}. The old data root is kept"
         for table in self.tables:
             found = list(files_below(self.left.table(table)))
             size = sum(file.stat().st_size for file in found) / 1_000_000
@@ -74,7 +74,9 @@ def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *
     there = tuple(table for table in written if home.table(table).exists())
     in_the_way = [uri_of(taken.table(table)) for table in there if taken.table(table).exists()]
     if in_the_way and not begun:
-        raise InvalidSpec(FLAG, root_of(taken), f"a data root without tables of the stream; there is {in_the_way[0]}")
+        raise InvalidSpec(
+            FLAG, root_of(taken), f"a data root without tables of the stream, because there is {in_the_way[0]}"
+        )
     return TableMove(home, taken, there)
 
 

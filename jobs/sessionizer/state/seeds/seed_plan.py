@@ -118,22 +118,22 @@ class SeedPlan:
         yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
         yield f"  history {decision.past}: {figures.events:,} events{_refused(figures.refused)}"
         if figures.repeated or figures.conflicting:
-            yield f"          {figures.repeated:,} of them came twice, {figures.conflicting:,} in conflict with another"
+            yield f"          {figures.repeated:,} of them are duplicates, {figures.conflicting:,} conflicting"
         if figures.later:
             yield f"          {figures.later:,} of them are later: the live source brings them"
-        told = "the tables get them" if decision.backfill else "no table gets them"
-        yield f"  closed  {figures.sessions:,} sessions; {told}"
-        yield f"  open    {figures.open_sessions:,} sessions of {figures.open_events:,} events, which go on"
-        yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from} on')}"
+        told = "written into the tables" if decision.backfill else "written into no table"
+        yield f"  closed  {figures.sessions:,} sessions, {told}"
+        yield f"  open    {figures.open_sessions:,} sessions of {figures.open_events:,} events, which stay open"
+        yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from}')}"
         if decision.leaves is not None:
-            yield f"  leaves  lineage {decision.leaves}, which is kept; all rows of the stream are deleted:"
+            yield f"  leaves  lineage {decision.leaves}, which is kept. All rows of the stream are deleted:"
             yield from (f"          {table}: {rows:,} rows" for table, rows in self.leaving.items())
 
 
 _LIVE: Final = {
-    BEGINNING: "from the beginning of the source; what it brings up to that moment is late",
-    NOW: "from where the source stands when this is carried out",
-    SOURCE: "from where the history ends, to the row",
+    BEGINNING: "from the beginning of the source. Events up to that moment are late",
+    NOW: "from the end of the source when the seed runs",
+    SOURCE: "from where the history ends, exactly",
 }
 
 
