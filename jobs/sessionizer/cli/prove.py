@@ -39,6 +39,8 @@ def prove(  # noqa: PLR0913  one parameter per option
     The stream is not touched and may run. Ends with 63 if a row differs that no change of the spec explains.
     """
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    if report is not None:
+        _make_folder(report)
     from sessionizer.spark.proof.proof_table import add_to_proof_table  # noqa: PLC0415
     from sessionizer.spark.proof.prove import ProofRequest  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove as prove_stream  # noqa: PLC0415
@@ -58,9 +60,16 @@ def prove(  # noqa: PLR0913  one parameter per option
         raise ReplayDiffers(stream, proof.failure)
 
 
-def _write_page(file: Path, proof: Proof) -> None:
+def _make_folder(file: Path) -> None:
+    """Make the folder of the report before the work begins. Raises UnwritablePath, DiskFull."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(file.parent, "the report", error) from error
+
+
+def _write_page(file: Path, proof: Proof) -> None:
+    try:
         file.write_text(proof_page(proof), encoding="utf-8")
     except OSError as error:
         raise unwritable(file, "the report", error) from error

@@ -37,8 +37,6 @@ class Patch:
 def release_with(patch: Patch, folder: Path) -> Path:
     """Copy the code into ``folder``, and apply the patch there."""
     copytree(REPOSITORY / "jobs", folder / "jobs", ignore=ignore_patterns("__pycache__"))
-    jars = folder / ".jars"
-    jars.symlink_to(REPOSITORY / ".jars")
     patch.apply(folder / "jobs")
     return folder
 
@@ -47,7 +45,8 @@ def prove_with(release: Path, stage: Stage, *flags: str, within_s: float = 900) 
     """Run ``sessionizer prove`` of another release: its exit code, and the JSON that it printed."""
     places = ["--home", str(stage.home), "--streams", str(stage.streams), "--master", "local[2]"]
     command = [sys.executable, str(release / "jobs" / "main.py"), "prove", stage.name, "--json", *places, *flags]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=within_s)
+    variables = environment() | {"SESSIONIZER_JARS": str(REPOSITORY / ".jars" / "spark")}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, timeout=within_s)
     assert ended.stdout, ended.stderr[-4_000:]
     told: dict[str, Any] = json.loads(ended.stdout)
     return ended.returncode, told

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
+from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, begun_batches, committed_batches, files_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.kept_spec import read_lineage_spec
@@ -63,8 +64,10 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     record = read_lineage_spec(home, lineage)
     if record is None:
         raise DamagedFile(home.lineage(lineage).spec, "it is gone")
-    changes = changes_between(decided_by(record.document), decisions_of(spec))
+    decided = changes_between(decided_by(record.document), decisions_of(spec))
+    changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
     _require_same_source(home.name, spec, changes)
+    _require_migrated(home, lineage, spec)
     checkpoint = home.checkpoint(lineage)
     try:
         obstacle = _obstacles(spark, home, lineage, spec)
@@ -96,6 +99,14 @@ def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
     if not options:
         document["source"].pop("options")
     return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
+
+
+def _require_migrated(home: StreamHome, lineage: str, spec: StreamSpec) -> None:
+    """Raise NothingToProve if the open events of the lineage lack a migration of the spec, and so would the copy."""
+    waiting = waiting_migrations(home, lineage, spec)
+    if waiting:
+        listed = ", ".join(each.id for each in waiting)
+        raise NothingToProve(home.name, f"a replay does not migrate open events, and these wait: {listed}")
 
 
 def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, ...]) -> None:

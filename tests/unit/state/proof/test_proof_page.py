@@ -7,9 +7,17 @@ from html.parser import HTMLParser
 
 import pytest
 
+from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.proof.comparison import Difference, Kind, Sample
 from sessionizer.state.proof.page import proof_page
-from sessionizer.state.proof.result import Death, JudgedDifference, Proof, TableProof, Verdict
+from sessionizer.state.proof.result import (
+    Death,
+    JudgedDifference,
+    Proof,
+    TableProof,
+    Verdict,
+    release_differences,
+)
 
 EVIL = '<script>alert("&$stream")</script>'
 SAMPLE = Sample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})
@@ -94,3 +102,14 @@ def test_the_result_as_json() -> None:
     assert told["tables"][0]["differences"][0]["difference"]["samples"][0]["key"] == {"session_id": EVIL}
     lines = list(proof().lines())
     assert lines[-1] == "verdict: unexplained"
+
+
+def test_versions_and_code_that_changed_are_named() -> None:
+    old = Fingerprint("a" * 64, {"spark": "4.2.0", "delta-spark": "4.4.0"})
+    new = Fingerprint("b" * 64, {"spark": "4.2.1", "delta-spark": "4.4.0", "python": "3.11.9"})
+    assert release_differences(old, new) == (
+        "spark: 4.2.0 → 4.2.1",
+        f"code that decides: {'a' * 12} → {'b' * 12}",
+    )
+    assert release_differences(new, new) == ()
+    assert release_differences(Fingerprint("", {}), new) == (f"code that decides: unknown → {'b' * 12}",)

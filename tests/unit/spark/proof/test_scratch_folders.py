@@ -1,0 +1,70 @@
+"""The folder of a proof is removed with it; the spec of a replay takes no file of the source away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
+from sessionizer.spark.proof.fork import Fork, scratch_folder
+from sessionizer.spark.proof.recording import replay_spec
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.streams.stage import clicks_spec
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+DAY_MS = 24 * 3_600_000
+
+
+def spec(**source: Any) -> StreamSpec:
+    written = clicks_spec()
+    written["source"] |= source
+    return StreamSpec.model_validate({**written, "name": "clicks"})
+
+
+def test_a_scratch_folder_is_there_for_one_proof(home: StreamHome) -> None:
+    with scratch_folder(home, minted_id(epoch_ms())) as folder:
+        (folder / "checkpoint").mkdir()
+        assert folder.parent == home.proofs
+    assert list(home.proofs.iterdir()) == []
+
+
+def test_a_scratch_folder_goes_with_a_proof_that_fails(home: StreamHome) -> None:
+    with pytest.raises(ValueError, match="no"), scratch_folder(home, minted_id(epoch_ms())):
+        raise ValueError("no")
+    assert list(home.proofs.iterdir()) == []
+
+
+def test_what_killed_proofs_left_goes_after_a_day(home: StreamHome) -> None:
+    now = epoch_ms()
+    killed, running = (home.proofs / minted_id(at) for at in (now - DAY_MS - 60_000, now - DAY_MS + 60_000))
+    for folder in (killed, running):
+        (folder / "tables").mkdir(parents=True)
+    with scratch_folder(home, minted_id(now)):
+        assert not killed.exists()
+        assert running.exists()
+
+
+def test_a_replay_leaves_the_files_of_the_source() -> None:
+    cleaning = {"cleanSource": "archive", "sourceArchiveDir": "/archive", "maxFilesPerTrigger": 1}
+    found = replay_spec(spec(options=cleaning), key_groups=4)
+    assert document_of(found)["source"]["options"] == {"maxFilesPerTrigger": "1"}
+    assert found == replay_spec(spec(options={"CLEANSOURCE": "delete", "maxFilesPerTrigger": 1}), key_groups=4)
+
+
+def test_a_replay_keeps_the_key_groups_of_the_state() -> None:
+    now = StreamSpec.model_validate({**document_of(spec()), "key_groups": 64})
+    assert replay_spec(now, key_groups=4) == replay_spec(spec(), key_groups=4)
+
+
+def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome) -> None:
+    fork = Fork(home.root / "fork")
+    fork.recorded.mkdir(parents=True)
+    (fork.checkpoint / "offsets").mkdir(parents=True)
+    (fork.recorded / "7").write_text("v1\n{}\n-")
+    fork.plan_batch(7)
+    assert (fork.checkpoint / "offsets" / "7").read_text() == "v1\n{}\n-"
