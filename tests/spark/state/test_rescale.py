@@ -25,7 +25,7 @@ from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.handover import Step
-from sessionizer.state.lineages.rescale_plan import VERB, Division, plan_rescale
+from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
@@ -88,7 +88,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
     assert shown.returncode == 0, shown.stderr
     plan = plan_rescale(moved.name, standing_of(home), 6, 3)
-    expected = downtime_of(home, VERB)
+    expected = downtime_of(home, Rescale.name)
     assert expected is not None
     assert shown.stdout.splitlines() == [
         *plan.lines(),
@@ -143,7 +143,7 @@ def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Sta
     stale = active_lineage(home)
     catch_up(spark, stopped)
     with pytest.raises(PlanChanged) as raised:
-        execute(approved(home, VERB, plan), runner_of(spark, stopped))
+        execute(approved(home, Rescale.name, plan), runner_of(spark, stopped))
     assert raised.value.approved == plan.digest
     assert active_lineage(home) == stale
 
@@ -154,8 +154,8 @@ def carry_out_by_operation(
     """As the command does, in this process."""
     home, runner = stage.stream_home, runner_of(spark, stage)
     runner.say = say
-    record = pending_operation(home) or new_operation(home, VERB, plan.digest, "ann", plan.leaves)
-    job = Maintenance(f"{VERB}-{record.id}", "ann", "tests", record.wanted)
+    record = pending_operation(home) or new_operation(home, Rescale.name, plan.digest, "ann", plan.leaves)
+    job = Maintenance(f"{Rescale.name}-{record.id}", "ann", "tests", record.wanted)
     with held_for(home, job, 10, lambda _: None) as lease:
         execute(Operation(home, record, lease.check), runner)
 
@@ -178,7 +178,7 @@ def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, 
     assert read_desired(home).state is DesiredState.MAINTENANCE
     with pytest.raises(OperationPending) as pending:
         require_no_operation(home)
-    assert (pending.value.stream, pending.value.verb) == ("clicks", VERB)
+    assert (pending.value.stream, pending.value.verb) == ("clicks", Rescale.name)
     carry_out_by_operation(spark, stopped, plan, lambda _: None)
     require_no_operation(home)
     assert read_desired(home).state is DesiredState.STOPPED

@@ -15,7 +15,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.state.commands import rollback
 from sessionizer.spark.state.commands.rollback import RollbackRunner, plan_rollback
-from sessionizer.state.restores.rollback_plan import VERB
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -44,7 +44,7 @@ def bring(stage: Stage, files: list[Path]) -> None:
 
 
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:
-    return approved(stage.stream_home, VERB, RollbackRunner(spark=spark, home=stage.stream_home).look())
+    return approved(stage.stream_home, Rollback.name, RollbackRunner(spark=spark, home=stage.stream_home).look())
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN
@@ -71,7 +71,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     assert f"  to    lineage {first}, after batch {plan.batch_id}: its own state, spec and source" in plan.lines()
 
     stale = Operation(
-        moved.stream_home, new_operation(moved.stream_home, VERB, "0" * 16, "ann", (second, 1)), lambda: None
+        moved.stream_home, new_operation(moved.stream_home, Rollback.name, "0" * 16, "ann", (second, 1)), lambda: None
     )
     with pytest.raises(PlanChanged):
         execute(stale, RollbackRunner(spark=spark, home=moved.stream_home))

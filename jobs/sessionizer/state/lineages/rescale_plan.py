@@ -7,7 +7,7 @@ same, after its last batch.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stamp import typed_digest
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.lineages.standing import Standing
-
-VERB: Final = "rescale"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
 
-VERB: Final = "switch"
 _BELONGS: Final = ("source.", "mapping.", "trigger_interval")
 """Another source may have other columns, and bring its rows at another pace."""
 _SETTLED: Final = "source.starting_offsets"

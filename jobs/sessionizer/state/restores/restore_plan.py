@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.restores.row_changes import RowsOfTable
 
-VERB: Final = "restore"
 _LISTED: Final = 5
 """Number of days, or files, that are named one by one."""
 

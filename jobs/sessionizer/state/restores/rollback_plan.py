@@ -7,7 +7,7 @@ the position of the lineage before.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.home.stamp import typed_digest
 from sessionizer.state.restores.restore_plan import consequences
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from sessionizer.state.restores.restore_plan import Replay
     from sessionizer.state.restores.row_changes import RowsOfTable
-
-VERB: Final = "rollback"
 
 
 @dataclass(frozen=True, slots=True)

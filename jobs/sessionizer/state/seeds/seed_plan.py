@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from sessionizer.lineage.trial.judging import Terms
 
-VERB: Final = "seed"
 BEGINNING: Final = "beginning"
 """The live source from its beginning. It brings the history's events again, and those up to the moment are late."""
 NOW: Final = "now"
