@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
 
 RECORDS = {
-    "checkpoint.json", "spec.json", "types.json", "open_sessions.json", "batches.json", "table_changes.json",
+    "checkpoint.json", "fingerprint.json", "spec.json", "types.json", "open_sessions.json", "batches.json",
+    "table_changes.json",
 }  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def test_records_of_an_earlier_release_are_read_and_written_beside_their_checkpo
         file.rename(beside / file.name)
     assert home.lineage(lineage).records == beside
     write_kept_types(home, lineage, KeptTypes("event_time"))
-    assert sorted(path.name for path in beside.glob("*.json")) == ["checkpoint.json", "types.json"]
+    assert sorted(path.name for path in beside.glob("*.json")) == ["checkpoint.json", "fingerprint.json", "types.json"]
     assert home.lineage(start_lineage(home, parent=lineage)).records == home.lineage_records / str(active_lineage(home))
     (home.control / "lineage.json").unlink()
     with pytest.raises(DamagedFile, match="gone"):
