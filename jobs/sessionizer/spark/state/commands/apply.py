@@ -74,6 +74,15 @@ class ApplyRunner(SparkRunner):
         """Make the plan under the lease. Raises the errors of ``look``."""
         return self.look()
 
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """Return the lineage of an earlier try that made the decisive change.
+
+        A driver may have written a spec since the approval. So a spec counts only if nothing is left to apply.
+        """
+        lineage = super().find_activated(record)
+        in_place = lineage is not None and lineage == record.lineage_from
+        return None if in_place and self._plan_of(self._standing()).is_needed else lineage
+
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only an apply has."""
         match step:
@@ -82,7 +91,7 @@ class ApplyRunner(SparkRunner):
             case PrepareTables():
                 have_tables(self.spark, self.home, self.spec, self._looked[1].shapes(self.spec))
             case WriteFinishedSessions():
-                lineage = self.find_activated(operation.record)
+                lineage = super().find_activated(operation.record)
                 assert lineage is not None  # noqa: S101  the step follows the activation
                 write_finished_rows(self.spark, self.home, lineage, self._folder(operation), operation.permit)
             case WriteSpec():
