@@ -16,8 +16,10 @@ from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.execution import execute
 from sessionizer.control.lease.lease import Lease
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, read_exit, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
 from sessionizer.home.clock import epoch_ms
@@ -210,6 +212,13 @@ class RealStream:
         with self.monkeypatch.context() as patch, suppress(Killed):
             patch.setattr(Lease, "check", die)
             yield
+        self._end_killed_command()
+
+    def _end_killed_command(self) -> None:
+        """Record the end of a command that died while it gave its lease back: this process outlives it."""
+        lease = read_lease(self.home)
+        if lease is not None and lease.uid is not None and lease.may_be_at_work(read_exit(self.home, lease.uid)):
+            write_exit(self.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
 
     def _typed(
         self,
