@@ -33,6 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # tasks in which a VACUUM lists its folders: by default 10,000
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # what comes once a minute in life is to come in a test that takes less
         "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
         "spark.driver.extraJavaOptions": QUICK_JVM,
