@@ -3,7 +3,7 @@ import { el, svg } from './dom.js';
 import { moment, tick } from './format.js';
 
 const HEIGHT = 132;
-const PAD = { left: 52, right: 10, top: 16, bottom: 20 };
+const PAD = { left: 60, right: 10, top: 16, bottom: 20 };
 const GAP = 2.5; // a line breaks where so many points are missing
 
 export class Charts {
