@@ -85,5 +85,6 @@ def test_a_feed_whose_broker_is_restarted_meanwhile_doubles_nothing(
 
 
 def test_no_broker_is_said_so() -> None:
-    with pytest.raises(SourceUnreachable, match=r"127\.0\.0\.1:1 is unreachable"):
+    with pytest.raises(SourceUnreachable) as raised:
         KafkaSink("127.0.0.1:1", "clicks")
+    assert raised.value.address == "127.0.0.1:1"

@@ -19,7 +19,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
-from sessionizer.spark.driver.options import DriverOptions
+from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
@@ -58,9 +58,15 @@ class LooksAwayUntilItIsOver:
             time.sleep(0.02)
 
 
-def run(stage: Stage, say: Callable[[str], None]) -> None:
+def run(stage: Stage, say: Callable[[str], None], until: Until = Until.STOPPED) -> None:
     file = SpecFile(stage.name, stage.spec())
-    drive(stage.stream_home, file, DriverOptions(uid="a", master="local[2]"), say)
+    drive(stage.stream_home, file, DriverOptions(uid="a", master="local[2]", until=until), say)
+
+
+def deliver_events(spark: SparkSession) -> None:
+    # Spark has no public way to wait for its listeners
+    bus = spark.sparkContext._jsc.sc().listenerBus()
+    bus.waitUntilEmpty()
 
 
 def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
@@ -140,9 +146,20 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     assert ended.outcome is ExitOutcome.STOPPED
     history = read_history(stage.stream_home, 0, epoch_ms())
     assert [mark.kind for mark in history.marks] == [MarkKind.START, MarkKind.STOP]
-    assert sum(sample.rows for sample in history.samples) > 0
-    assert sum(sample.batches for sample in history.samples) == len(committed_batches(stage.checkpoint))
-    last = history.samples[-1]
+
+
+def test_the_history_has_every_batch_of_a_driver_that_ended(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 4)
+    # the end of Spark delivers what its listeners were not told so far: that much of it is made here
+    monkeypatch.setattr(type(spark), "stop", deliver_events)
+    run(stage, lambda _: None, Until.CAUGHT_UP)
+    samples = read_history(stage.stream_home, 0, epoch_ms()).samples
+    assert sum(sample.rows for sample in samples) > 0
+    assert sum(sample.batches for sample in samples) == len(committed_batches(stage.checkpoint))
+    last = samples[-1]
     assert last.lineage == stage.lineage
     assert last.open is not None
     assert set(last.phases) == set(PHASES)
