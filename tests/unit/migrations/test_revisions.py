@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RELEASES = REPOSITORY / "tests" / "golden" / "releases"
+GOLDEN_FILES = ("checkpoint.tar.xz", "canonical.tar.xz", "native.tar.xz", "expected.json")
 PAYLOAD = [pa.field("page", pa.string())]
 
 
@@ -144,6 +145,19 @@ def test_another_layout_is_another_revision() -> None:
     golden = json.loads((RELEASES / "layout.json").read_text())
     remedy = "the layout of open events changed: add a revision, raise REVISION, and write layout.json anew"
     assert golden == layout(), remedy
+
+
+def missing(release: Path) -> list[str]:
+    """The golden files that a release lacks, each with its remedy."""
+    remedy = "is missing. Run `python -m support.releases.cut_release` at the tag of the release"
+    return [f"{release.name}/{name} {remedy}" for name in GOLDEN_FILES if not (release / name).is_file()]
+
+
+def test_every_release_has_its_golden_files(tmp_path: Path) -> None:
+    found = [folder for folder in RELEASES.iterdir() if folder.is_dir()]
+    assert sessionizer.__version__ in {folder.name for folder in found}, "cut the release of this version"
+    assert [name for folder in found for name in missing(folder)] == []
+    assert len(missing(tmp_path)) == len(GOLDEN_FILES)
 
 
 def test_a_lineage_of_an_older_revision_is_sent_to_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,91 @@
+"""Golden files of a release: a stream with open sessions, and both kinds of savepoint of it.
+
+Run ``PYTHONPATH=jobs:plugins:demo:tests python -m support.releases.cut_release`` once, at the tag of a release. Each
+later release restores them (tests/spark/state/test_golden_releases.py).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sessionizer
+from sessionizer.lineage.native_copy import move_schema
+from sessionizer.spark.session import spark_session
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.native import make_native_savepoint
+from support.places import REPOSITORY
+from support.processes.in_process import catch_up, drain
+from support.streams.changing_stream import records_of
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RELEASES: Final = REPOSITORY / "tests" / "golden" / "releases"
+CHECKPOINT, CANONICAL, NATIVE, EXPECTED = "checkpoint", "canonical", "native", "expected.json"
+SMALL: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def cut_release(spark: SparkSession, root: Path, release: Path) -> None:
+    """Write the golden files of this release into the folder ``release``."""
+    stage = Stage.begun(root, clicks_spec())
+    write_click_files(stage.feed, 2, rate=4)
+    catch_up(spark, stage)
+    home = stage.stream_home
+    standing = standing_of(home)
+    make_savepoint(spark, home, standing, SavepointRequest(home.savepoints, "release", CANONICAL), lambda _: None)
+    make_native_savepoint(home, standing, SavepointRequest(home.savepoints, "release", NATIVE), lambda _: None)
+    release.mkdir(parents=True, exist_ok=True)
+    for kind in (CANONICAL, NATIVE):
+        _pack(release / f"{kind}.tar.xz", root, [Path(str(home.savepoints)) / kind])
+        shutil.rmtree(Path(str(home.savepoints)) / kind)
+    shutil.rmtree(stage.feed)
+    _pack(release / f"{CHECKPOINT}.tar.xz", root, [root])
+    stage.feed.mkdir()
+    drain(spark, stage)
+    (release / EXPECTED).write_text(json.dumps(sessions_of(spark, stage), indent=1) + "\n")
+
+
+def sessions_of(spark: SparkSession, stage: Stage) -> list[list[Any]]:
+    """Return the sessions of a stream: id, key, times (µs), number of events and their ids."""
+    rows = records_of(spark, str(stage.table("sessions")))
+    told = ("session_id", "key", "started_at", "ended_at", "event_count")
+    return sorted([*(row[name] for name in told), [event["event_id"] for event in row["events"]]] for row in rows)
+
+
+def unpack_release(release: Path, root: Path, *kinds: str) -> Stage:
+    """Unpack the stream of a release under ``root``, with the savepoints of these ``kinds``."""
+    for kind in (CHECKPOINT, *kinds):
+        with tarfile.open(release / f"{kind}.tar.xz") as archive:
+            archive.extractall(root, filter="data")
+    stage = Stage(root, root / "home")
+    stage.feed.mkdir(exist_ok=True)
+    move_schema(stage.checkpoint, f"file:{stage.checkpoint}")
+    return stage
+
+
+def _pack(archive: Path, root: Path, folders: list[Path]) -> None:
+    with tarfile.open(archive, "w:xz") as packed:
+        for folder in folders:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file() and "logs" not in path.parts):
+                packed.add(file, file.relative_to(root))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        session = spark_session("release", master="local[2]", extra=SMALL)
+        cut_release(session, Path(scratch), RELEASES / sessionizer.__version__)
+        session.stop()
+    sys.exit(0)
