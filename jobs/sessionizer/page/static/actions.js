@@ -45,7 +45,8 @@ function ask(action, { host, row, savepoints }) {
         event.preventDefault();
         go.disabled = true;
         said.textContent = 'Asking Airflow …';
-        await run(action, host, row.stream, choice ? choice.value : null, why.value, said, cancel);
+        const isAsked = await run(action, host, row.stream, choice ? choice.value : null, why.value, said, cancel);
+        go.hidden = isAsked; // a second click would be a second run
         go.disabled = false;
       },
     },
@@ -70,14 +71,16 @@ async function run(action, host, stream, chosen, why, said, cancel) {
     const body = await answer.json().catch(() => ({}));
     if (!answer.ok) {
       said.textContent = answer.status === 403 ? `You may not run ${dag}.` : `Airflow refused: ${textOf(body.detail) || `HTTP ${answer.status}`}`;
-      return;
+      return false;
     }
     cancel.textContent = 'Close';
     const place = `${base(host)}/dags/${dag}/runs/${encodeURIComponent(body.dag_run_id)}`;
     const link = el('button', { type: 'button', class: 'link', onclick: () => openInHost(place) }, 'Open the run');
     said.replaceChildren(action.plans ? 'The plan is being made. Approve or reject it under Required Actions of the run. ' : 'Airflow has it. ', link);
+    return true;
   } catch {
     said.textContent = "Airflow's API server does not answer. Nothing was asked for.";
+    return false;
   }
 }
 

@@ -57,7 +57,7 @@ export class Charts {
     const { points } = this.data;
     const totals = points.map((point) => definition.series.reduce((sum, each) => sum + (each.of(point) || 0), 0));
     const most = definition.stacked ? Math.max(0, ...totals) : Math.max(0, ...points.flatMap((point) => definition.series.map((each) => each.of(point) || 0)));
-    const top = nice(most);
+    const top = definition.tops ? definition.tops(most) : nice(most);
     const y = (amount) => HEIGHT - PAD.bottom - (amount / top) * (HEIGHT - PAD.top - PAD.bottom);
     const drawn = definition.stacked ? this.bars(definition, y) : this.lines(definition, y);
     plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.frame(y, top, definition), ...this.marks(), ...drawn, svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
@@ -188,10 +188,11 @@ export class Charts {
 
   atCursor(definition) {
     const { points } = this.data;
-    const point = this.cursor === null ? points[points.length - 1] : points[this.cursor];
-    if (!point) return '';
+    const isKnown = (point, each) => each.of(point) !== null && each.of(point) !== undefined;
+    const newest = (each) => points.findLast((point) => isKnown(point, each));
+    const at = (each) => (this.cursor === null ? newest(each) : points[this.cursor]);
     return definition.series
-      .map((each) => [each.label, each.of(point)])
+      .map((each) => [each.label, at(each) ? each.of(at(each)) : null])
       .filter(([, amount]) => amount !== null && amount !== undefined)
       .map(([label, amount]) => (definition.series.length > 1 ? `${label} ${definition.format(amount)}` : definition.format(amount)))
       .join(' · ');
@@ -203,4 +204,12 @@ export function nice(most) {
   if (!(most > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most);
+}
+
+// The next round time in ms: an axis reads 30 m and 1 h, not 41 m 40 s and 1 h 23 m.
+export function niceTime(most) {
+  const hour = 3600000;
+  if (most > 48 * hour) return 24 * hour * nice(most / (24 * hour));
+  const steps = [2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14400, 28800, 43200, 86400, 172800];
+  return most < 1000 ? nice(most) : steps.map((seconds) => seconds * 1000).find((step) => step >= most);
 }

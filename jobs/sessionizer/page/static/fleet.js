@@ -85,7 +85,7 @@ export class FleetView {
 
   head(column) {
     const button = el('button', { type: 'button', onclick: () => this.sortBy(column.key) }, column.label, el('span', { class: 'arrow', 'aria-hidden': 'true' }));
-    return el('th', { scope: 'col', class: column.figure ? 'figure' : null }, button);
+    return el('th', { scope: 'col', class: `${column.figure ? 'figure ' : ''}of-${column.key}` }, button);
   }
 
   filter(text) {

@@ -1,6 +1,6 @@
 // One stream: its word and why, what may be done, charts over its history, marks, lineages and savepoints.
 import { actionBar } from './actions.js';
-import { Charts } from './charts.js';
+import { Charts, niceTime } from './charts.js';
 import { el, show } from './dom.js';
 import { NOTHING, ago, bytes, duration, moment, number } from './format.js';
 import { pill } from './pill.js';
@@ -12,8 +12,8 @@ const STALE_MS = 15000;
 const perBatch = (name) => (point) => (point.batches ? point[name] / point.batches : null);
 const CHARTS = [
   { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
-  { title: 'Batch time by phase', format: duration, stacked: true, series: ['plan', 'evaluate', 'write', 'commit'].map((phase) => ({ label: phase, of: perBatch(phase) })) },
-  { title: 'Watermark behind the clock', format: duration, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
+  { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: ['plan', 'evaluate', 'write', 'commit'].map((phase) => ({ label: phase, of: perBatch(phase) })) },
+  { title: 'Watermark behind the clock', format: duration, tops: niceTime, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
   { title: 'Events not read yet', format: number, optional: true, series: [{ label: 'events', of: (point) => point.source_lag }] },
   { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
   { title: 'State size', format: bytes, series: [{ label: 'bytes', of: (point) => point.state_bytes }] },
@@ -70,9 +70,8 @@ export class StreamView {
     const to = Math.max(at, now);
     const fresh = history.rows.map((values) => {
       const point = Object.fromEntries(history.fields.map((name, index) => [name, values[index]]));
-      // the newest point is of a time that is not over
-      const lasted = Math.max(1000, Math.min(every, to - point.at));
-      return { ...point, rate: (point.rows * 1000) / lasted };
+      // a time that is not over has no rate: one batch in its first second would look like a flood
+      return { ...point, rate: to - point.at < every ? null : (point.rows * 1000) / every };
     });
     const known = this.pointsSpan === span ? this.points : [];
     const kept = known.filter((point) => point.at >= to - span && (!fresh.length || point.at < fresh[0].at));
