@@ -1,4 +1,4 @@
-"""Savepoints of each release are restored by this one, with every open session."""
+"""Streams and savepoints of each release, continued by this one with every open session."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ FOLDERS = sorted(folder for folder in RELEASES.iterdir() if folder.is_dir())
 
 def expected(release: Path) -> object:
     return json.loads((release / EXPECTED).read_text())
+
+
+@pytest.mark.parametrize("release", FOLDERS, ids=lambda folder: folder.name)
+def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, release: Path) -> None:
+    stage = unpack_release(release, tmp_path)
+    before = sessions_of(spark, stage)
+    drain(spark, stage)
+    assert sessions_of(spark, stage) == expected(release) != before
 
 
 @pytest.mark.long

@@ -23,6 +23,8 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.migration_preview import preview_migrations
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.handover import Step
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.stretch import AdmittedEvent
+    from sessionizer.migrations.preview import Preview
 
 START_MS = 1_750_000_000_000
 Click = tuple[str, str | None, int, str, str, str, float, str]
@@ -134,6 +137,7 @@ class Migrated:
     lineages: tuple[str, str]
     files: dict[str, Sequence[Click]]
     saved: tuple[str, ...]
+    preview: Preview
 
     def expected(self) -> Outcome:
         batches: list[Batch] = []
@@ -184,6 +188,8 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         "kind-from-type",
         "cents",
     ]
+    scratch = MigratedEvents(spark, home, standing_of(home), tuple(stage.spec().migrations), home.seeds / "preview")
+    preview = preview_migrations(scratch)
     operation = approved(home, command.name, plan)
 
     def die(step: str) -> None:
@@ -205,7 +211,7 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         catch_up(spark, stage)
     drain(spark, stage)
     assert stage.lineage
-    return Migrated(stage, (before, stage.lineage), files, tuple(each.id for each in manifest.migrations))
+    return Migrated(stage, (before, stage.lineage), files, tuple(each.id for each in manifest.migrations), preview)
 
 
 def test_the_tables_are_those_of_the_definition(spark: SparkSession, migrated: Migrated) -> None:
@@ -236,11 +242,30 @@ def test_the_events_have_their_migrated_columns(spark: SparkSession, migrated: M
 def test_what_was_over_and_what_conflicted_is_written_once(spark: SparkSession, migrated: Migrated) -> None:
     expected, (_, after) = migrated.expected(), migrated.lineages
     first = table_locations(migrated.stage.stream_home, None)
-    over = [row for row in records_of(spark, first["sessions"]) if row["lineage"] == after]
+    finished = records_of(spark, first["sessions"])
+    assert Counter(row["key"] for row in finished) == Counter(("phone", "tablet", "kiosk", "lab"))
+    over = [row for row in finished if row["lineage"] == after]
+    assert len(over) == migrated.preview.finished > 0
     assert {row["batch_id"] for row in over} == {SEED_BATCH}
     conflicting = [row for row in migrated.records(spark, "quarantine") if row["reason"] == "conflicting_duplicate"]
     assert len(conflicting) == len(expected.conflicting) == 2
     assert not any(migrated.stage.stream_home.seeds.iterdir()), "nothing of the command is left"
+
+
+def test_the_preview_counts_what_the_migrations_do(migrated: Migrated) -> None:
+    found = migrated.preview
+    # open at the cut: three events of phone, three of tablet, two of pc, one of lab
+    assert (found.events, found.leave) == (9, 1)
+    assert (found.keys_before, found.keys_after) == (4, 3)
+    assert (found.merged_keys, found.split_keys, found.duplicates) == (1, 1, 2)
+    (collision,) = found.collisions
+    assert (collision.key, collision.before) == ("ann", ("phone", "tablet"))
+    assert len(found.samples) == 9
+    (left,) = (each for each in found.samples if each.after is None)
+    assert left.before["event_id"] == "l2"
+    shown = "\n".join(found.lines())
+    assert "keys that merge: 1; keys that split: 1" in shown
+    assert 'tablet t2: key "tablet" → "ann", type "buy" → none, amount 4.75 → 475, kind none → "buy"' in shown
 
 
 def test_the_lineage_and_its_savepoints_keep_which_were_applied(migrated: Migrated) -> None:

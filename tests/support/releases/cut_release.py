@@ -1,7 +1,7 @@
 """Golden files of a release: a stream with open sessions, and both kinds of savepoint of it.
 
 Run ``PYTHONPATH=jobs:plugins:demo:tests python -m support.releases.cut_release`` once, at the tag of a release. Each
-later release restores them (tests/spark/state/test_golden_releases.py).
+later release brings them to its head (tests/spark/state/test_golden_releases.py).
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def unpack_release(release: Path, root: Path, *kinds: str) -> Stage:
         with tarfile.open(release / f"{kind}.tar.xz") as archive:
             archive.extractall(root, filter="data")
     stage = Stage(root, root / "home")
-    stage.feed.mkdir(exist_ok=True)
+    assert stage.lineage
+    # an archive has files only, and each source needs its folder
+    for folder in (stage.feed, stage.stream_home.punctuations(stage.lineage)):
+        folder.mkdir(exist_ok=True)
     move_schema(stage.checkpoint, f"file:{stage.checkpoint}")
     return stage
 
