@@ -33,7 +33,7 @@ async def streams_page(scope: Scope, receive: Receive, send: Send) -> None:
 def _streams_page() -> ASGIApp:
     from sessionizer_airflow.pages.streams import create_streams_page  # noqa: PLC0415  see above
 
-    return create_streams_page()
+    return create_streams_page(pages=PREFIX)
 
 
 def views() -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from sessionizer.home.names import Verb, dag_id, supervised_stream
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.house import PLATFORM
-from sessionizer_airflow.pages.mounting import PREFIX
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -26,10 +25,13 @@ may_open = requires_access_view(AccessView.PLUGINS)
 may_read = requires_access_dag("GET")
 
 
-def create_streams_page(project: Project | None = None) -> FastAPI:
-    """Make the page over the platform of ``project``, with the rights of Airflow's users."""
+def create_streams_page(project: Project | None = None, *, pages: str) -> FastAPI:
+    """Make the page over the platform of ``project``, with the rights of Airflow's users.
+
+    ``pages``: path of the other pages on Airflow's server, as ``/sessionizer``.
+    """
     place = project or Project.from_environment()
-    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{PREFIX}", "operate": OPERATE}
+    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE}
     host = PageHost(may_open=may_open, may_read=may_read, sees=readable_dags, offers=runnable_dags, settings=settings)
     return create_page(PageReader(place.home, place.streams), host)
 

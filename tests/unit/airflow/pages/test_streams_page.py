@@ -16,7 +16,7 @@ from airflow.models.dag import DagModel
 from sessionizer.page.app import ASSETS
 from sessionizer_airflow.pages import streams
 from sessionizer_airflow.pages.app import create_app
-from sessionizer_airflow.pages.mounting import STREAMS, views
+from sessionizer_airflow.pages.mounting import PREFIX, STREAMS, views
 from sessionizer_airflow.pages.streams import OPERATE, create_streams_page
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import Platform
@@ -75,7 +75,7 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
 def apps(platform: Platform) -> dict[str, FastAPI]:
     nowhere = platform.home / "nothing"
     project = Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home)
-    return {STREAMS: create_streams_page(project), "/sessionizer": create_app(project)}
+    return {STREAMS: create_streams_page(project, pages=PREFIX), "/sessionizer": create_app(project)}
 
 
 def ask(app: FastAPI, path: str, method: str = "GET", *, user: str | None = "olga") -> httpx.Response:
