@@ -175,8 +175,17 @@ class UpgradePlan:
         yield from (f"  migration {each}" for each in self.migrations)
         for number, step in enumerate(self.steps, start=1):
             yield f"  {number}. {step}: {_SAID[step]}"
-        yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
+        yield from self._effects()
         yield f"  {self.rollback}"
+
+    def _effects(self) -> Iterator[str]:
+        if not self.migrations:
+            yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
+            return
+        yield "  no row of a table is changed, and no event is read twice"
+        yield "  sessions that are over by the rules before are written"
+        yield "  open events that a migration excludes leave the state"
+        yield f"  to count both: `sessionizer migration check {self.stream} --deep`"
 
     @property
     def _counted(self) -> str:

@@ -57,6 +57,8 @@ def test_the_verdicts_decide_what_is_done(found: UpgradePlan, possible: bool, st
 
 def test_a_declared_migration_is_a_step() -> None:
     found = replace(plan(GROUPS), migrations=("rename",))
+    assert not [line for line in found.lines() if "no session is closed" in line]
+    assert [line for line in found.lines() if "`sessionizer migration check clicks --deep`" in line]
     assert found.steps == ("Stop", "WriteSavepoint", "Migrate", "StartLineage", "Compare", "Activate", "Canary")
 
 

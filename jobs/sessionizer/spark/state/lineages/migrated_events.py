@@ -106,7 +106,7 @@ class MigratedEvents:
         for name in wrong:
             if found is not None and found[name]:
                 by = next((each.id for each in self.pending if getattr(each, name)), self.pending[-1].id)
-                cause = f"{found[name]} open events would have no {name}"
+                cause = f"open events that would have no {name}: {found[name]}"
                 to_do = f"Write coalesce(…, {name}), or leave these events out by where"
                 raise MigrationRefused(self.home.name, by, cause, to_do)
 
