@@ -78,6 +78,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
     }
     assert all(table.identical for table in proof.tables)
     assert proof.events
+    assert proof.release == ()
     stage.stream_home.proofs.rmdir()  # empty: the copy is gone
     assert folder_digest(stage.root) == before
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
-from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
+from sessionizer.lineage.fingerprint import JAVA, SPARK, kept_fingerprint, present_fingerprint
 from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
 from sessionizer.spark.proof.recording import read_recording
 from sessionizer.spark.proof.replay import replay
 from sessionizer.spark.proof.tables import compare_tables
+from sessionizer.spark.session import java_version
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.comparison import TABLES
 from sessionizer.state.proof.result import Proof, judge, release_differences
@@ -56,6 +57,7 @@ def prove(
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
         replayed = replay(spark, home, recording, fork, say)
         compared, notes = compare_tables(spark, home, recording, fork, replayed.batches)
+    present = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
     tables = (judge(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
     return Proof(
         id=proof_id,
@@ -66,7 +68,7 @@ def prove(
         last=recording.batches.last,
         events=replayed.events,
         replay_seconds=round(replayed.seconds, 1),
-        release=release_differences(kept_fingerprint(home, recording.lineage), present_fingerprint()),
+        release=release_differences(kept_fingerprint(home, recording.lineage), present),
         changes=tuple(map(str, recording.explanation.changes)),
         tables=tuple(tables),
         notes=(*recording.notes, *notes),
