@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"
-IN_PLACE: Final = ("Stop", "WriteSavepoint", "WriteSpec")
-IN_A_NEW_LINEAGE: Final = ("Stop", "WriteSavepoint", "StartLineage", "Compare", "Activate", "Canary")
-_SAID: Final = {
+SAID: Final = {
     "Stop": "the driver finishes its batch and ends",
     "WriteSavepoint": "a canonical savepoint of the open sessions is made",
+    "PrepareTables": "missing tables and columns are created",
     "WriteSpec": "the lineage goes on by the file",
-    "Migrate": "the declared migrations change the open events, see `sessionizer migration check … --deep`",
-    "StartLineage": "a new lineage begins with every open session",
+    "StartLineage": "a new lineage begins with every open session, migrated if the file says so",
     "Compare": "its state is read back and compared",
+    "SetPosition": "it gets the position in the source",
+    "Canary": "its first batches will be compared with the lineage before",
     "Activate": "the new lineage becomes the active one",
-    "Canary": "its first batches are compared with the lineage before",
+    "WriteFinishedSessions": "sessions that were over before the migration are written",
 }
+"""Effect of each step, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class UpgradePlan:
 
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
     ``ran_by``: versions of the lineage, which a rollback needs. ``open_sessions``: about so many, None if unseen.
+    ``steps``: names of the steps that the command runs, in order, for readers. The command fills them in.
     """
 
     stream: str
@@ -63,6 +65,7 @@ class UpgradePlan:
     migrations: tuple[str, ...] = ()
     ran_by: str = ""
     open_sessions: int | None = None
+    steps: tuple[str, ...] = ()
 
     @property
     def changes_something(self) -> bool:
@@ -95,16 +98,6 @@ class UpgradePlan:
     def is_possible(self) -> bool:
         """Whether it can be carried out."""
         return self.changes_something and not self.refused and not self.unaccepted
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """The steps in order. None if nothing can be done."""
-        if not self.is_possible:
-            return ()
-        if not self.anew:
-            return IN_PLACE
-        steps = IN_A_NEW_LINEAGE if self.request.trial else IN_A_NEW_LINEAGE[:-1]
-        return (*steps[:2], "Migrate", *steps[2:]) if self.migrations else steps
 
     @property
     def digest(self) -> str:
@@ -174,7 +167,7 @@ class UpgradePlan:
             return
         yield from (f"  migration {each}" for each in self.migrations)
         for number, step in enumerate(self.steps, start=1):
-            yield f"  {number}. {step}: {_SAID[step]}"
+            yield f"  {number}. {step}: {SAID[step]}"
         yield from self._effects()
         yield f"  {self.rollback}"
 

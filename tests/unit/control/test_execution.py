@@ -20,6 +20,8 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
 )
+from sessionizer.deployment.upgrade_plan import UpgradePlan
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.state.commands.apply import Apply
@@ -68,6 +70,11 @@ def restore_decision(*, moves: bool) -> Any:
     return decided(decision=chosen)
 
 
+def upgrade_decision(verdict: Verdict) -> UpgradePlan:
+    found = (Difference("a field", "a change", 1, 2, verdict, "a reason"),)
+    return UpgradePlan("clicks", "old", 7, "spec", found, migrations=("rename",))
+
+
 def seed_decision(leaves: str | None) -> SeedDecision:
     return SeedDecision("clicks", "spec", Past("files", "/old"), None, BEGINNING, True, leaves)
 
@@ -84,10 +91,10 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
         "rollback": (Rollback(), Rollback().plan(decided())),
         "rescale": (Rescale(), Rescale(key_groups=8).plan("clicks", standing, 4)),
         "switch": (Switch(), Switch(accept_loss=True).plan(loss)),
-        "apply in place": (Apply(), Apply().plan(decided(anew=False))),
-        "apply anew": (Apply(), Apply().plan(decided(anew=True))),
-        "upgrade in place": (Upgrade(), Upgrade().plan(decided(anew=False))),
-        "upgrade": (Upgrade(), Upgrade().plan(decided(anew=True))),
+        "apply in place": (Apply(), Apply().plan(upgrade_decision(Verdict.IN_PLACE))),
+        "apply anew": (Apply(), Apply().plan(upgrade_decision(Verdict.MIGRATE))),
+        "upgrade in place": (Upgrade(), Upgrade().plan(upgrade_decision(Verdict.IN_PLACE))),
+        "upgrade": (Upgrade(), Upgrade().plan(upgrade_decision(Verdict.MIGRATE))),
         "seed": (seed, seed.plan(seed_decision(None))),
         "seed anew": (over, over.plan(seed_decision("old"))),
     }

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.deployment.upgrade_plan import APPLY, IN_A_NEW_LINEAGE, IN_PLACE, UpgradePlan, UpgradeRequest
+from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.lineage.trial.judging import Terms
+from sessionizer.state.commands.upgrade import Upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FIRST = ("Stop", "WriteSavepoint", "PrepareTables")
+IN_PLACE = (*FIRST, "WriteSpec")
+WITHOUT_CANARY = (*FIRST, "StartLineage", "Compare", "SetPosition", "Activate")
+IN_A_NEW_LINEAGE = (*WITHOUT_CANARY[:-1], "Canary", "Activate")
 HARMLESS = Difference("owner", "no effect", "web", "app", Verdict.NONE)
 GAP = Difference("rules.gap_timeout", "gap tightened", "9 seconds", "5 seconds", Verdict.IN_PLACE, "events keep theirs")
 GROUPS = Difference("key_groups", "key groups changed", 4, 8, Verdict.MIGRATE, "divided anew")
@@ -39,7 +44,7 @@ def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = 
         (plan(HARMLESS, GAP), True, IN_PLACE),
         (plan(GAP), True, IN_PLACE),
         (plan(GAP, anew=True), True, IN_A_NEW_LINEAGE),
-        (replace(plan(GROUPS), request=UpgradeRequest(trial=None)), True, IN_A_NEW_LINEAGE[:-1]),
+        (replace(plan(GROUPS), request=UpgradeRequest(trial=None)), True, WITHOUT_CANARY),
         (plan(GAP, GROUPS), True, IN_A_NEW_LINEAGE),
         (plan(KEY), False, ()),
         (plan(KEY, accepted=("mapping.key",)), True, IN_PLACE),
@@ -49,17 +54,24 @@ def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = 
     ],
 )
 def test_the_verdicts_decide_what_is_done(found: UpgradePlan, possible: bool, steps: tuple[str, ...]) -> None:
-    assert (found.is_possible, found.steps) == (possible, steps)
-    shown = "\n".join(found.lines())
+    planned = Upgrade(trial=5 if found.request.trial else 0).plan(found)
+    assert (planned.is_possible, planned.decision.steps) == (possible, steps)
+    shown = "\n".join(planned.decision.lines())
     assert all(f"{number}. {step}" in shown for number, step in enumerate(steps, start=1))
     assert found.to_json()["possible"] is possible
 
 
-def test_a_declared_migration_is_a_step() -> None:
-    found = replace(plan(GROUPS), migrations=("rename",))
+def test_what_is_shown_is_what_runs() -> None:
+    for found in (plan(GAP), plan(GROUPS), replace(plan(GROUPS), migrations=("rename",))):
+        planned = Upgrade().plan(found)
+        assert planned.decision.steps == tuple(type(step).__name__ for step in planned.steps)
+
+
+def test_a_migration_writes_finished_sessions() -> None:
+    found = Upgrade().plan(replace(plan(GROUPS), migrations=("rename",))).decision
     assert not [line for line in found.lines() if "no session is closed" in line]
     assert [line for line in found.lines() if "`sessionizer migration check clicks --deep`" in line]
-    assert found.steps == ("Stop", "WriteSavepoint", "Migrate", "StartLineage", "Compare", "Activate", "Canary")
+    assert found.steps == (*IN_A_NEW_LINEAGE, "WriteFinishedSessions")
 
 
 def test_what_is_not_accepted_is_named() -> None:

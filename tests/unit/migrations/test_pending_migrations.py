@@ -16,6 +16,7 @@ from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.errors import InvalidSpec, MigrationRefused
 from sessionizer.migrations.compiled import compile_migration, describe_migration
 from sessionizer.migrations.pending import AppliedMigration, applied_now, migration_digest, pending_migrations
+from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -144,7 +145,8 @@ def test_a_start_takes_no_migration_and_an_upgrade_does(
     pending = pending_migrations("clicks", migrations(*now), applied(*before))
     plan = plan_of(before, now, pending)
     assert ("migrations", verdict) in [(each.name, each.verdict) for each in plan.differences]
-    assert (plan.anew, plan.is_possible, "Migrate" in plan.steps) == (bool(pending), True, bool(pending))
+    steps = Upgrade().plan(plan).decision.steps
+    assert (plan.anew, plan.is_possible, "WriteFinishedSessions" in steps) == (bool(pending), True, bool(pending))
     changes = changes_between(decisions_of(spec(*before)), decisions_of(spec(*now)))
     if verdict is Verdict.MIGRATE:
         with pytest.raises(InvalidSpec, match="Run `sessionizer upgrade`"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
@@ -52,16 +52,19 @@ class Apply(Command):
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
-        anew = (*new_lineage(self.terms), Activate(), *self.last_steps)
+        changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
+        steps = (
+            Stop(),
+            WriteSavepoint(),
+            PrepareTables(),
+            *changes,
+            *(self.last_steps if decision.migrations else ()),
+        )
+        shown = tuple(type(step).__name__ for step in steps) if decision.is_possible else ()
         return Plan(
-            decision,
+            replace(decision, steps=shown),
             leaves=(decision.lineage, decision.batch_id),
-            steps=(
-                Stop(),
-                WriteSavepoint(),
-                PrepareTables(),
-                *(anew if decision.anew else (WriteSpec(), *self.last_steps)),
-            ),
+            steps=steps,
             refusal=decision.refusal,
             is_needed=decision.changes_something,
         )
