@@ -9,16 +9,16 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from sessionizer.cli.bundle import bundle
-from sessionizer.cli.diff import diff
+from sessionizer.cli.changes.diff import diff
+from sessionizer.cli.changes.migrations import migration
+from sessionizer.cli.changes.prove import prove
 from sessionizer.cli.doctor import doctor
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
 from sessionizer.cli.jars import jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
-from sessionizer.cli.migrations import migration
 from sessionizer.cli.page import page
-from sessionizer.cli.prove import prove
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import spec

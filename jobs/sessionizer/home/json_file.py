@@ -14,7 +14,7 @@ from sessionizer.home.control_store import create_whole, make_folder, read_whole
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.stamp import stamped, unknown_format
+from sessionizer.home.stamp import UNSTAMPED, require_known_format, stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,6 +110,16 @@ def encoded(value: Mapping[str, object]) -> bytes:
 def read_json(path: ControlPath) -> JsonObject | None:
     """Return the object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
     return examine_json(path).value
+
+
+def require_json(path: ControlPath, newest: int = UNSTAMPED) -> JsonObject | None:
+    """Read a stamped file of a format up to ``newest``, None without one. Raises DamagedFile, ControlUnreachable."""
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise unreadable(path, reading)
+    if reading.value is not None:
+        require_known_format(path, reading.value, newest)
+    return reading.value
 
 
 def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:

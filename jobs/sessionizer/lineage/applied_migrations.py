@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import examine_json, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import require_json, write_json
+from sessionizer.home.stamp import stamped
 from sessionizer.migrations.pending import AppliedMigration, applied_now, pending_migrations
 from sessionizer.stream_spec.document.migration import Migration
 
@@ -26,14 +26,11 @@ _APPLIED: Final = "applied"
 def read_applied(home: StreamHome, lineage: str) -> tuple[AppliedMigration, ...]:
     """Read the applied migrations, none in a lineage of an earlier release. Raises DamagedFile."""
     path = home.lineage(lineage).migrations
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is None:
+    value = require_json(path)
+    if value is None:
         return ()
-    require_known_format(path, reading.value)
     try:
-        return tuple(AppliedMigration.from_json(each) for each in reading.value[_APPLIED])
+        return tuple(AppliedMigration.from_json(each) for each in value[_APPLIED])
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, f"its applied migrations cannot be read ({error})") from error
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import sessionizer
 from sessionizer.errors import DamagedFile, EngineChanged
-from sessionizer.home.json_file import examine_json, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import require_json, write_json
+from sessionizer.home.stamp import stamped
 from sessionizer.lineage.code_digest import code_digest
 
 if TYPE_CHECKING:
@@ -65,14 +65,11 @@ def line_of(version: str) -> str:
 def read_fingerprint(home: StreamHome, lineage: str) -> Fingerprint | None:
     """Read the record, None for a lineage of an earlier release. Raises DamagedFile."""
     path = home.lineage(lineage).fingerprint
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is None:
+    value = require_json(path)
+    if value is None:
         return None
-    require_known_format(path, reading.value)
-    code, versions = reading.value.get("code"), reading.value.get("versions")
-    configuration = reading.value.get("configuration", {})
+    code, versions = value.get("code"), value.get("versions")
+    configuration = value.get("configuration", {})
     if not (isinstance(code, str) and isinstance(versions, dict) and isinstance(configuration, dict)):
         raise DamagedFile(path, "it lacks the digest of the code, the versions, or the settings")
     return Fingerprint(code, versions, configuration)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import examine_json, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import require_json, write_json
+from sessionizer.home.stamp import stamped
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -41,10 +41,8 @@ class LineageSpec:
 def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
     """Read the record, None before the first driver of ``lineage``. Raises DamagedFile."""
     path = home.lineage(lineage).spec
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    return None if reading.value is None else _decoded(reading.value, path)
+    value = require_json(path, FORMAT)
+    return None if value is None else _decoded(value, path)
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
@@ -63,7 +61,6 @@ def _former_sinks(before: LineageSpec | None, now: LineageSpec) -> list[str | No
 
 
 def _decoded(value: JsonObject, path: ControlPath) -> LineageSpec:
-    require_known_format(path, value, FORMAT)
     document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
     former = value.get("former_sinks", [])
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import examine_json, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import require_json, write_json
+from sessionizer.home.stamp import stamped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,13 +38,10 @@ class KeptTypes:
 def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
     """Read the record, None before the first driver of ``lineage``. Raises DamagedFile."""
     path = home.lineage(lineage).types
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is None:
+    value = require_json(path)
+    if value is None:
         return None
-    require_known_format(path, reading.value)
-    time_mode, payload = reading.value.get("time_mode"), reading.value.get("payload")
+    time_mode, payload = value.get("time_mode"), value.get("payload")
     if not isinstance(time_mode, str) or not isinstance(payload, dict):
         raise DamagedFile(path, "it lacks the time mode, or the types of the payload")
     return KeptTypes(time_mode, payload)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.json_file import examine_json, have_folder, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import have_folder, require_json, write_json
+from sessionizer.home.stamp import stamped
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
@@ -151,14 +151,11 @@ def counted(count: int, thing: str) -> str:
 
 def left_out_in(path: ControlPath) -> LeftOut:
     """Read the excluded ranges of a file, none if there is no file. Raises DamagedFile, ControlUnreachable."""
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is None:
+    value = require_json(path)
+    if value is None:
         return NOTHING_LEFT_OUT
-    require_known_format(path, reading.value)
     try:
-        return LeftOut(tuple(LeftOutRange.from_json(value) for value in reading.value[_RANGES]))
+        return LeftOut(tuple(LeftOutRange.from_json(value) for value in value[_RANGES]))
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, f"it does not say what is left out: {error!r}") from error
 

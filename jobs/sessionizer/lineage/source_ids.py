@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile, SourceReplaced
-from sessionizer.home.json_file import examine_json, unreadable, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_file import require_json, write_json
+from sessionizer.home.stamp import stamped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,13 +23,10 @@ _IDS: Final = "ids"
 def read_source_ids(home: StreamHome, lineage: str) -> dict[str, str]:
     """Read the ids by the names of topics, none in a lineage of an earlier release. Raises DamagedFile."""
     path = home.lineage(lineage).source_ids
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is None:
+    value = require_json(path)
+    if value is None:
         return {}
-    require_known_format(path, reading.value)
-    ids = reading.value.get(_IDS)
+    ids = value.get(_IDS)
     if not isinstance(ids, dict):
         raise DamagedFile(path, "it lacks the ids of the source")
     return {str(name): str(found) for name, found in ids.items()}

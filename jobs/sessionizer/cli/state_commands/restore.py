@@ -85,7 +85,7 @@ def _move(
 
 def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     if (savepoint is None) == (time is None):
-        raise InvalidSpec("--time", time, "a moment if no SAVEPOINT is named, and nothing else")
+        raise InvalidSpec("--time", time, "Give SAVEPOINT or --time, not both")
     if savepoint is not None:
         return savepoint
     until = moment_of(str(time), "--time")

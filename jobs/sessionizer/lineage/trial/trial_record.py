@@ -9,10 +9,10 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import examine_json, unreadable, write_json
+from sessionizer.home.json_file import require_json, write_json
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.stamp import stamped
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import Figures
@@ -104,10 +104,8 @@ def write_trial(home: StreamHome, trial: Trial) -> None:
 def read_trial(home: StreamHome, lineage: str) -> Trial | None:
     """Read the record, None for a lineage that was never on trial. Raises DamagedFile."""
     path = home.lineage(lineage).trial
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    return None if reading.value is None else _decoded(reading.value, lineage, path)
+    value = require_json(path)
+    return None if value is None else _decoded(value, lineage, path)
 
 
 def trial_of_active(home: StreamHome) -> Trial | None:
@@ -143,7 +141,6 @@ def accepted(home: StreamHome, by: str) -> str:
 
 
 def _decoded(value: JsonObject, lineage: str, path: ControlPath) -> Trial:
-    require_known_format(path, value)
     try:
         figures = value["baseline"]
         baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
