@@ -8,7 +8,6 @@ import secrets
 import socket
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from sessionizer_demo.places import JARS, REPOSITORY
@@ -88,20 +87,10 @@ class Installation:
             "SPARK_LOCAL_IP": LOOPBACK,
         }
 
-    @property
-    def _plugins_folder(self) -> Path:
-        """An empty folder, because the installed package brings the plugin, and Airflow refuses a second one.
-
-        A clone whose package is not installed has the plugin in a folder.
-        """
-        is_installed = entry_points(group="airflow.plugins", name="sessionizer")
-        return self._airflow_home / "plugins" if is_installed else REPOSITORY / "plugins"
-
     def _airflow(self) -> dict[str, str]:
         return {
             "AIRFLOW_HOME": str(self._airflow_home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self._plugins_folder),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             # The executor forks all its workers at once. Each costs memory, and two cores run few Spark jobs.

@@ -23,6 +23,7 @@ def welcome(installation: Installation, stream: str) -> str:
         [
             "",
             f"  Airflow     {installation.address}",
+            f"  Streams     {installation.address}/plugin/streams",
             f"  user        {USER}",
             f"  password    {installation.password}",
             f"  DAGs        {stream}.supervise starts the stream; {stream}.stop and {stream}.start steer it",
