@@ -34,64 +34,12 @@ class HomeMissing(TerminalError):
         )
 
 
-class SparkConnectionMissing(TerminalError):
-    """Airflow has no connection ``name``, so the Spark master is unknown."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"Airflow has no connection {name!r}, which names the Spark master")
-
-
-class UnusableConnection(TerminalError):
-    """Drivers cannot run by ``connection``, because its ``field`` is ``value``. ``allowed`` says which values are."""
-
-    def __init__(self, connection: str, field: str, value: object, allowed: str) -> None:
-        self.connection, self.field, self.value, self.allowed = connection, field, value, allowed
-        super().__init__(f"connection {connection!r}: {field} is {value!r}. Use {allowed}")
-
-
 class UnusableDatabaseConnection(TerminalError):
     """``connection`` cannot be used for a database, because of ``problem``. ``remedy`` says what to do."""
 
     def __init__(self, connection: str, problem: str, remedy: str) -> None:
         self.connection, self.problem, self.remedy = connection, problem, remedy
         super().__init__(f"connection {connection!r}: {problem}")
-
-
-class KubernetesSupportMissing(TerminalError):
-    """``connection`` names a Kubernetes master, for which the Spark provider needs a package that is not installed."""
-
-    def __init__(self, connection: str) -> None:
-        self.connection = connection
-        super().__init__(
-            f"connection {connection!r} names a Kubernetes master, but the Spark provider lacks its client"
-        )
-
-
-class ProgramMissing(TerminalError):
-    """The ``program`` that starts or ends Spark jobs is not on the PATH."""
-
-    def __init__(self, program: str) -> None:
-        self.program = program
-        super().__init__(f"{program} is not on the PATH of the Airflow worker")
-
-
-class ClusterUnreachable(TransientError):
-    """The cluster manager did not answer ``command`` for ``cause``."""
-
-    def __init__(self, command: tuple[str, ...], cause: str) -> None:
-        self.command, self.cause, self.asked = command, cause, " ".join(command)
-        super().__init__(f"no answer to `{self.asked}`: {cause}")
-
-
-class ResourceManagerUnknown(TerminalError):
-    """Drivers would run in YARN, but neither Hadoop's configuration nor the connection names its ResourceManager."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "it is not known where YARN's ResourceManager answers: neither HADOOP_CONF_DIR nor YARN_CONF_DIR names a "
-            "folder with a yarn-site.xml"
-        )
 
 
 class SupervisionEnded(TerminalError):
@@ -102,42 +50,34 @@ class SupervisionEnded(TerminalError):
         super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {self.remedy}"))
 
 
-class OrphanedDrivers(TerminalError):
-    """Drivers run whose streams have no spec. ``lines`` has one for each, ``remedy`` says what to do."""
+class StreamFindings(TerminalError):
+    """Findings about several streams. ``lines`` has one for each, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
-        super().__init__("; ".join(lines))
+        super().__init__(redacted("; ".join(lines)))
 
 
-class UnwatchedStreams(TerminalError):
-    """Streams that should run do not, and no supervisor acts.
-
-    ``lines`` has one for each, ``remedy`` says what to do.
-    """
-
-    def __init__(self, lines: list[str], remedy: str) -> None:
-        self.lines, self.remedy = tuple(lines), remedy
-        super().__init__("; ".join(lines))
+class OrphanedDrivers(StreamFindings):
+    """Drivers run whose streams have no spec."""
 
 
-class StuckOperations(TerminalError):
-    """Commands that have streams and no process. ``lines`` has one for each, ``remedy`` says what to do."""
-
-    def __init__(self, lines: list[str], remedy: str) -> None:
-        self.lines, self.remedy = tuple(lines), remedy
-        super().__init__("; ".join(lines))
+class UnwatchedStreams(StreamFindings):
+    """Streams that should run do not, and no supervisor acts."""
 
 
-class SavepointsNotRemoved(TerminalError):
-    """Old savepoints could not be deleted. ``lines`` has one for each stream, ``remedy`` says what to do."""
+class StuckOperations(StreamFindings):
+    """Commands that have streams and no process."""
+
+
+class SavepointsNotRemoved(StreamFindings):
+    """Old savepoints could not be deleted."""
 
     def __init__(self, lines: list[str]) -> None:
-        self.lines = tuple(lines)
-        self.remedy = (
-            "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed"
+        super().__init__(
+            lines,
+            "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed",
         )
-        super().__init__(redacted("; ".join(lines)))
 
 
 class PlanImpossible(TerminalError):
@@ -167,22 +107,6 @@ class WatchCancelled(TransientError):
     def __init__(self, stream: str) -> None:
         self.stream = stream
         super().__init__(f"the watch of {stream} was cancelled")
-
-
-class DriverWouldNotEnd(TransientError):
-    """``what`` (a process, an application of a cluster) is still there after it was killed."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(f"{what} is still there after it was killed")
-
-
-class DriverOutOfReach(TransientError):
-    """The driver's process ``pid`` is on another ``host``: it ends itself there, or must be ended."""
-
-    def __init__(self, pid: int, host: str) -> None:
-        self.pid, self.host = pid, host
-        super().__init__(f"the driver's process {pid} is on {host}, out of reach from here")
 
 
 class AirflowUnavailable(TransientError):

@@ -9,8 +9,7 @@ import pytest
 from typer.main import get_command
 
 from sessionizer.causes.cause import name_stream
-from sessionizer.causes.remedies import remedy_for
-from sessionizer.causes.table import CAUSES
+from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
 from sessionizer_airflow.operating.verbs import form_fields
 from support.expected.error_examples import EXAMPLES
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 FILES = sorted(file for folder in ("jobs", "plugins") for file in (REPOSITORY / folder).rglob("*.py"))
 ERRORS = [f"{type(error).__name__} ({error.exit_code}): {error}" for error in EXAMPLES]
 REMEDIES = [f"{type(error).__name__}: {remedy_for(error)}" for error in EXAMPLES]
-CAUSE_LINES = [
+CAUSE_LINES = sorted(
     f"{cause.name} ({cause.verdict}): {cause.called} → {name_stream(cause.remedy, 'clicks')}"
     for cause in CAUSES.values()
-]
+)
 REFUSALS = sorted(set(refusals_in(FILES)))
 PROGRESS = sorted({text for text in progress_in(FILES) if is_sentence(text)})
 KNOWN = REPOSITORY / "tests" / "golden" / "sentences" / "broken_rules.json"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
-from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import remedy_for
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redacted

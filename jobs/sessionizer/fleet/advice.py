@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Cause, Verdict, name_stream
-from sessionizer.causes.driver_causes import HUNG, KILLED, NO_PROGRESS, NO_START
+from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, name_stream
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted

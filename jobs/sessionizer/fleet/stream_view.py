@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import remedy_for
 from sessionizer.errors import DamagedFile
 from sessionizer.fleet.health.verdict import StreamHealth
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import remedy_for
 from sessionizer.control.patience import patience
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_record import read_supervision

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing
+from sessionizer.errors import KubernetesSupportMissing, SparkConnectionMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

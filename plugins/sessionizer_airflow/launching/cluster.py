@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.process_identity import is_alive
+from sessionizer.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.local import end_process
 from sessionizer_airflow.launching.spark_submit import submitter_environment

@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.errors import UnusableConnection
 from sessionizer.launch.fixed_locale import cluster_locale
 from sessionizer.launch.installation import driver_python, has_own_python
 from sessionizer.launch.local_settings import is_local, launch_settings
-from sessionizer_airflow.errors import UnusableConnection
 from sessionizer_airflow.internals.submit_hook import resolved
 
 if TYPE_CHECKING:

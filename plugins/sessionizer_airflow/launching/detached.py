@@ -8,8 +8,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import ProcessIdentity, identify
+from sessionizer.errors import ProgramMissing
 from sessionizer.home.disk.bounded_log import open_log
-from sessionizer_airflow.errors import ProgramMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

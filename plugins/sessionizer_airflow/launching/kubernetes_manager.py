@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.launch_record import SUBMITTED
-from sessionizer_airflow.errors import ClusterUnreachable
+from sessionizer.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 

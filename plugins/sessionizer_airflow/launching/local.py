@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.deployment.named_variables import named_variables
+from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import LOG_VARIABLE
-from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer_airflow.errors import ClusterUnreachable, ResourceManagerUnknown
+from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer_airflow.launching.hadoop_settings import web_addresses, yarn_settings
 
 if TYPE_CHECKING:

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from sessionizer.causes.remedies import cause_of_error
-from sessionizer_airflow.errors import (
-    JobFailed,
-    OrphanedDrivers,
-    PlanImpossible,
-    SavepointsNotRemoved,
-    StuckOperations,
-    SupervisionEnded,
-    UnusableDatabaseConnection,
-    UnwatchedStreams,
-)
+from sessionizer.causes.table import cause_of_error
+from sessionizer_airflow.errors import SupervisionEnded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +25,6 @@ WIDTH: Final = 100
 """Columns that a task's log shows on an ordinary screen without scrolling."""
 INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
-KNOW_THEIR_REMEDY: Final = (
-    SupervisionEnded, OrphanedDrivers, UnwatchedStreams, StuckOperations, SavepointsNotRemoved, PlanImpossible,
-    JobFailed, UnusableDatabaseConnection,
-)  # fmt: skip
 GO_ON: Final = "then clear this task"
 """Next step for every task but the supervising one. That task's DAG pauses itself, and its error has its own remedy."""
 
@@ -66,8 +53,8 @@ def reason_of(error: SessionizerError) -> str:
 
 
 def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
-    """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has its own."""
-    if isinstance(error, KNOW_THEIR_REMEDY):
+    """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has a remedy of its own."""
+    if "remedy" in vars(error):
         return error.remedy
     return ", ".join(filter(None, (cause_of_error(error).remedy, go_on)))
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
-from sessionizer.causes.remedies import cause_of_error
+from sessionizer.causes.table import cause_of_error
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.launch_record import read_launch, write_launch
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.records.told_record import TOLD_OF_STUCK
 from sessionizer.control.status.observation import State
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
+from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.pages.log_tail import last_words

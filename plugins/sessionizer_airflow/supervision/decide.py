@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.driver_causes import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
+from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.home.clock import clock_time

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Verdict
-from sessionizer.causes.driver_causes import KILLED
+from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.errors import Verdict
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:

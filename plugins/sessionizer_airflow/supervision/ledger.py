@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Verdict
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.failures import (
     add_failure,

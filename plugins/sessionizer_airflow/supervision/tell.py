@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sessionizer.causes.cause import Verdict, name_stream
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.driver_causes import HUNG, KILLED
+from sessionizer.causes.cause import HUNG, KILLED
 from sessionizer.causes.table import CAUSES
 from sessionizer.control import patience
 from sessionizer.control.lease.ledger import read_lease
@@ -21,10 +21,10 @@ from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.control.stopping import live_drivers
-from sessionizer.errors import UnwritablePath
+from sessionizer.errors import ProgramMissing, UnwritablePath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.errors import ProgramMissing, SupervisionEnded
+from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.supervision import ledger as ledgers

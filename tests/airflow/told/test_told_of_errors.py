@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.cause import Verdict
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.errors import Verdict
 from sessionizer.home.home_place import HomePlace
 from sessionizer.home.json_file import write_record
 from sessionizer.home.lineage_home import commit_log, offset_log

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from sessionizer.causes.driver_causes import KILLED
+from sessionizer.causes.cause import KILLED
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.file_notifier import told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.driver_causes import HUNG
+from sessionizer.causes.cause import HUNG
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.home.clock import epoch_ms

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.cause import Verdict, name_stream
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
+from sessionizer.errors import Verdict
 from sessionizer_airflow.supervision.failures import GO_ON
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ import pytest
 import typer
 
 from sessionizer import errors
-from sessionizer.causes.cause import Verdict
-from sessionizer.causes.remedies import remedy_for
-from sessionizer.causes.table import CAUSES
+from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
+from sessionizer.errors import Verdict
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.trial.figures import Figures
 from sessionizer.lineage.trial.late_backlog import late_backlog_line

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
-from sessionizer.causes.cause import Verdict
-from sessionizer.causes.driver_causes import PROCESS_CAUSES, QUERY_CAUSES
-from sessionizer.causes.error_causes import ERROR_CAUSES
-from sessionizer.causes.launch_causes import LAUNCH_CAUSES, START_CAUSES
-from sessionizer.causes.remedies import cause_of_error, remedy_for
-from sessionizer.causes.table import CAUSES
+from sessionizer.causes.cause import PROCESS_CAUSES, QUERY_CAUSES
+from sessionizer.causes.start_problem import START_CAUSES
+from sessionizer.causes.table import CAUSES, ERROR_CAUSES, SYSTEM, cause_of_error, remedy_for
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, describe_duration, progress_line
 from sessionizer.deployment.refusals import require_continuable
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError, Verdict, launch_errors
 from sessionizer.spark.failures.query_failure import CAUSES as CAUSES_OF_DEATH
 from sessionizer.stream_spec.decisions import Change
 from support.expected.error_examples import EXAMPLES
@@ -69,7 +66,7 @@ def test_a_lost_record_of_the_spec_has_a_way_out_that_needs_no_copy() -> None:
 
 def test_every_cause_of_death_has_a_remedy() -> None:
     assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} <= {cause.name for cause in QUERY_CAUSES}
-    tables = (QUERY_CAUSES, ERROR_CAUSES, LAUNCH_CAUSES, START_CAUSES, PROCESS_CAUSES)
+    tables = (QUERY_CAUSES, ERROR_CAUSES, START_CAUSES, PROCESS_CAUSES, [SYSTEM])
     assert len(CAUSES) == sum(map(len, tables)), "a name is used twice"
 
 
@@ -86,7 +83,11 @@ def test_a_path_on_a_full_disk_is_waited_for() -> None:
     assert remedy_for(error) == CAUSES["disk_full"].remedy
 
 
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+OF_COMMANDS = [kind for kind in CLASSES if "exit_code" in vars(kind) or kind.__module__ != launch_errors.__name__]
+"""Classes that end a command. The others are raised while Airflow launches or ends a driver."""
+
+
+@pytest.mark.parametrize("kind", OF_COMMANDS, ids=lambda kind: kind.__name__)
 def test_the_documentation_has_the_exit_code(kind: type[SessionizerError]) -> None:
     assert f"| {kind.exit_code} | `{kind.__name__}` |" in DOCUMENTATION.read_text()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.operation_record import (
     Ending,
     Reached,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import remedy_for
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.core.key_group.open_in_group import OpenInGroup

@@ -6,9 +6,8 @@ import errno
 
 import pytest
 
-from sessionizer.causes.cause import Verdict
 from sessionizer.causes.table import CAUSES
-from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath
+from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath, Verdict
 from sessionizer.spark.failures.passing import is_worker_late, passes
 from sessionizer.spark.failures.query_failure import classified, store_failure
 

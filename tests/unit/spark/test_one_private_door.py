@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from sessionizer.causes.remedies import cause_of_error
+from sessionizer.causes.table import cause_of_error
 from sessionizer.errors import InvalidSpec, PrivateDoorBroken
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.spark.failures.query_failure import classified

@@ -10,9 +10,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from sessionizer.causes.cause import Verdict
 from sessionizer.causes.table import CAUSES, cause_of
-from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.errors import QueryFailed, QueryInterrupted, Verdict
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.failures.state_classes import CAUSE_OF_CLASS
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Verdict as OfCause
-from sessionizer.causes.driver_causes import KILLED, QUERY_CAUSES
-from sessionizer.causes.remedies import cause_of_error
-from sessionizer.causes.table import cause_of
+from sessionizer.causes.cause import KILLED, QUERY_CAUSES
+from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
+from sessionizer.errors import Verdict as OfCause
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import End, Outcome, judge
 from sessionizer.lineage.trial.trial_record import read_trial, trial_of_active, write_trial

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer_airflow.errors import ClusterUnreachable, ResourceManagerUnknown
+from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer_airflow.launching.hadoop_settings import resolved, settings_in, web_addresses
 from sessionizer_airflow.launching.resource_manager import ResourceManager, log_of
 from sessionizer_airflow.launching.yarn import YarnManager

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer.causes.cause import Verdict
-from sessionizer.causes.remedies import cause_of_error
-from sessionizer.causes.table import cause_of
-from sessionizer.errors import TransientError
-from sessionizer.launch.local_jvm import class_archive
-from sessionizer.launch.local_settings import launch_settings
-from sessionizer.launch.package_archive import PackageArchive
-from sessionizer_airflow.errors import (
+from sessionizer.causes.table import cause_of, cause_of_error
+from sessionizer.errors import (
     ClusterUnreachable,
     DriverOutOfReach,
     DriverWouldNotEnd,
@@ -26,8 +20,13 @@ from sessionizer_airflow.errors import (
     ProgramMissing,
     ResourceManagerUnknown,
     SparkConnectionMissing,
+    TransientError,
     UnusableConnection,
+    Verdict,
 )
+from sessionizer.launch.local_jvm import class_archive
+from sessionizer.launch.local_settings import launch_settings
+from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.spark_submit import job_environment
 from sessionizer_airflow.operators.failed_task import remedy_of

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from sessionizer_airflow.errors import SparkConnectionMissing, SupervisionEnded
+from sessionizer.errors import SparkConnectionMissing
+from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.operators.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
 
 if TYPE_CHECKING:

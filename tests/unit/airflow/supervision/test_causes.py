@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.cause import Verdict, name_stream
-from sessionizer.causes.driver_causes import KILLED
-from sessionizer.causes.error_causes import ERROR_CAUSES
+from sessionizer.causes.cause import KILLED, name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.patience import MINUTE
@@ -17,7 +15,7 @@ from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
-from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted
+from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
 from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, classified
@@ -145,9 +143,7 @@ def test_a_remedy_is_one_line_for_people(cause: object) -> None:
 
 
 def test_what_ends_a_driver_before_its_query_has_a_cause() -> None:
-    assert {"InvalidSpec", "SourceUnreachable", "ControlUnreachable", "UnwritablePath"} <= {
-        c.name for c in ERROR_CAUSES
-    }
+    assert {"InvalidSpec", "SourceUnreachable", "ControlUnreachable", "UnwritablePath"} <= set(CAUSES)
 
 
 def test_a_driver_that_was_killed_has_a_remedy_too() -> None:

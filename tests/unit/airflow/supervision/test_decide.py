@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.causes.driver_causes import NO_PROGRESS
+from sessionizer.causes.cause import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.desired_state import Desired, DesiredState

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from sessionizer.causes.driver_causes import NO_START
+from sessionizer.causes.cause import NO_START
 from sessionizer.control.lease.ledger import give_out
 from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.causes.launch_causes import START_CAUSES
-from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
+from sessionizer.causes import start_problem as known
+from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.supervision_record import SupervisionRecord
@@ -18,26 +18,26 @@ from support.places import SUPPORT
 LOGS = SUPPORT / "start_logs"
 NOW = 1_800_000_000_000
 PROBLEMS = {
-    "no_java": (StartFault.NO_JAVA, "there is no Java"),
-    "java_home_elsewhere": (StartFault.NO_JAVA, "there is no Java at /nowhere/java/bin/java"),
-    "old_java": (StartFault.OLD_JAVA, "Java is too old (class files up to 52)"),
-    "no_memory": (StartFault.NO_MEMORY, "no memory for 94371840000KB of heap"),
-    "missing_application": (StartFault.NO_APPLICATION, "there is no application /nowhere/main.py"),
-    "missing_jar": (StartFault.NO_JAR, "there is no jar /opt/jars/delta.jar"),
-    "no_jars": (StartFault.NO_JAR, "no jar has io.delta.sql.DeltaSparkSessionExtension"),
-    "malformed_master": (StartFault.BAD_MASTER, "sparkle://x is no Spark master"),
+    "no_java": (known.NO_JAVA, "there is no Java"),
+    "java_home_elsewhere": (known.NO_JAVA, "there is no Java at /nowhere/java/bin/java"),
+    "old_java": (known.OLD_JAVA, "Java is too old (class files up to 52)"),
+    "no_memory": (known.NO_MEMORY, "no memory for 94371840000KB of heap"),
+    "missing_application": (known.NO_APPLICATION, "there is no application /nowhere/main.py"),
+    "missing_jar": (known.NO_JAR, "there is no jar /opt/jars/delta.jar"),
+    "no_jars": (known.NO_JAR, "no jar has io.delta.sql.DeltaSparkSessionExtension"),
+    "malformed_master": (known.BAD_MASTER, "sparkle://x is no Spark master"),
     "yarn_without_configuration": (
-        StartFault.NO_YARN_CONFIGURATION,
+        known.NO_YARN_CONFIGURATION,
         "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
     ),
-    "unknown_host": (StartFault.UNREACHABLE, "there is no host no-such-host.invalid"),
-    "unreachable_master": (StartFault.UNREACHABLE, "master 127.0.0.1:1 does not answer"),
-    "unreachable_yarn": (StartFault.UNREACHABLE, "YARN or its file system does not answer at localhost:1"),
+    "unknown_host": (known.UNREACHABLE, "there is no host no-such-host.invalid"),
+    "unreachable_master": (known.UNREACHABLE, "master 127.0.0.1:1 does not answer"),
+    "unreachable_yarn": (known.UNREACHABLE, "YARN or its file system does not answer at localhost:1"),
     "unreachable_kubernetes": (
-        StartFault.UNREACHABLE,
+        known.UNREACHABLE,
         "Kubernetes does not answer (Connection refused: /127.0.0.1:1)",
     ),
-    "no_workers": (StartFault.NO_RESOURCES, "the cluster gives it no executor"),
+    "no_workers": (known.NO_RESOURCES, "the cluster gives it no executor"),
 }
 
 
@@ -54,8 +54,7 @@ def driver(problem: StartProblem, state: State) -> Driver:
 
 def test_every_log_has_its_problem() -> None:
     assert {file.stem for file in LOGS.glob("*.log")} == set(PROBLEMS)
-    assert {fault for fault, _ in PROBLEMS.values()} == set(StartFault)
-    assert {str(fault) for fault in StartFault} == {cause.name for cause in START_CAUSES}
+    assert {cause for cause, _ in PROBLEMS.values()} == set(START_CAUSES)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -68,7 +67,7 @@ def test_a_log_without_a_known_symptom() -> None:
 
 
 def test_what_people_must_mend_is_not_tried_again() -> None:
-    problem = StartProblem(StartFault.OLD_JAVA, "Java is too old")
+    problem = StartProblem(known.OLD_JAVA, "Java is too old")
     decision = decide(_situation(driver(problem, State.VANISHED)), SupervisionRecord(), SupervisionPolicy(), NOW)
     assert isinstance(decision, GiveUp)
     assert decision.reason == "driver abc123 did not start: Java is too old"
@@ -76,7 +75,7 @@ def test_what_people_must_mend_is_not_tried_again() -> None:
 
 
 def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts() -> None:
-    seen = driver(StartProblem(StartFault.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
+    seen = driver(StartProblem(known.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
     policy = SupervisionPolicy()
     assert not isinstance(decide(_situation(seen), SupervisionRecord(), policy, NOW), GiveUp)
     decision = decide(_situation(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
@@ -86,7 +85,7 @@ def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts() -> None:
 
 
 def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
-    seen = driver(StartProblem(StartFault.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
+    seen = driver(StartProblem(known.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
     decision = decide(_situation(seen), SupervisionRecord(), SupervisionPolicy(), NOW)
     why = "no batch 200 s after its launch: the cluster gives it no executor"
     assert decision == Replace("abc123", why, CAUSES["no_resources"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ class InvalidSpec(TerminalError):
     """
 
     exit_code = 11
+    title = "the spec is wrong"
+    remedy = "correct the spec, then run `sessionizer spec check --deep`"
 
     def __init__(
         self,
@@ -46,6 +49,20 @@ class InvalidSpec(TerminalError):
         where = f"{place}: " if file else ""
         to_do = allowed if _SENTENCE.match(allowed) else f"Use {allowed}"
         super().__init__(f"{where}{field} is {value!r}. {to_do}")
+
+    def advise(self) -> str:
+        """Return the command or the file that mends the field."""
+        if self.field == "key_groups" and self.allowed.startswith("Run `sessionizer rescale`"):
+            return "run `sessionizer rescale`, or put key_groups back in the stream's spec"
+        if self.field.startswith("source.") and self.allowed.startswith("Run `sessionizer switch`"):
+            return f"run `sessionizer switch` for the other source, or put {self.field} back in the stream's spec"
+        if self.field.startswith("-") or self.field.isupper():  # an option, an argument or a variable
+            return f"give another {self.field}"
+        if self.file is not None and self.file.name == "spec.json":
+            recorded = "this release refuses the recorded spec"
+            return f"correct the stream's file, then run `sessionizer run … --apply`: {recorded}"
+        where = self.file or "the stream's spec"
+        return f"correct {self.field} in {where}, then run `sessionizer spec check --deep`"
 
 
 def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:
@@ -79,16 +96,27 @@ class UnknownStream(TerminalError):
     """No spec has this ``name``. ``known`` are the existing ones."""
 
     exit_code = 12
+    title = "there is no spec"
+    remedy = "put the spec back into the folder of streams"
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name, self.known = name, tuple(sorted(known))
         super().__init__(f"no stream is named {name!r}. Known streams: {', '.join(self.known) or 'none'}")
+
+    def advise(self) -> str:
+        """Return the closest name that is known."""
+        close = difflib.get_close_matches(self.name, self.known, n=1)
+        if close:
+            return f"use {close[0]}, if you meant that"
+        return "write <name>.yaml into the folder of --streams or SESSIONIZER_STREAMS, or correct the folder"
 
 
 class DuplicateStream(TerminalError):
     """Two spec files describe a stream of one ``name``: they would share a checkpoint."""
 
     exit_code = 12
+    title = "two specs have one name"
+    remedy = "keep one of the files, or rename the other stream and its file"
 
     def __init__(self, name: str, files: Iterable[Path]) -> None:
         self.name, self.files = name, tuple(files)

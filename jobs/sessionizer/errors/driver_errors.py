@@ -1,14 +1,17 @@
-"""Errors about the right to drive a stream or write its tables, and about the end of a query."""
+"""Errors about the right to drive a stream, and about the end of a driver or its query."""
 
 from __future__ import annotations
 
-from sessionizer.errors.tree import TerminalError, TransientError
+from sessionizer.errors.tree import TerminalError, TransientError, Verdict
 
 
 class LeaseHeld(TerminalError):
     """The stream already has a live driver. A second one would corrupt nothing, and is refused."""
 
     exit_code = 14
+    title = "another driver has the lease"
+    verdict = Verdict.TRANSIENT
+    remedy = "look at the live driver with `sessionizer status`. End it with `sessionizer stop`"
 
     def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
         self.stream, self.uid, self.pid, self.host = stream, uid, pid, host
@@ -19,6 +22,9 @@ class LeaseLost(TerminalError):
     """A newer driver took over (``newest`` token > ours). Rows that we write now could be written twice."""
 
     exit_code = 15
+    title = "another driver took over"
+    verdict = Verdict.TRANSIENT
+    remedy = "do nothing: the other driver continues"
 
     def __init__(self, stream: str, token: int, newest: int) -> None:
         self.stream, self.token, self.newest = stream, token, newest
@@ -34,36 +40,12 @@ class DriverStillRuns(TransientError):
     """A driver (``uid``) of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
 
     exit_code = 3
+    title = "a driver has not ended yet"
+    remedy = "wait until its batch is over (`sessionizer status`), then try again. Or wait longer with --wait"
 
     def __init__(self, stream: str, uid: str, waited_s: float) -> None:
         self.stream, self.uid, self.waited_s = stream, uid, waited_s
         super().__init__(f"driver {uid} of stream {stream!r} still runs {waited_s:g} s after the request to stop")
-
-
-class TableOwned(TerminalError):
-    """The table at ``location`` belongs to ``owner``. A second writer would write every session into it once more.
-
-    ``stream`` is the refused stream. Owners are streams of a platform home, such as ``clicks@1f2e…``.
-    """
-
-    exit_code = 18
-
-    def __init__(self, location: str, owner: str, stream: str) -> None:
-        self.location, self.owner, self.stream = location, owner, stream
-        super().__init__(f"the table at {location} belongs to {owner}, not to {stream}")
-
-
-class DataOwned(TerminalError):
-    """The stream's data at ``location`` belongs to ``owner``, the stream of another ``home`` (a path on a host).
-
-    ``stream`` is the refused stream, as in ``TableOwned``.
-    """
-
-    exit_code = 18
-
-    def __init__(self, location: str, owner: str, home: str, stream: str) -> None:
-        self.location, self.owner, self.home, self.stream = location, owner, home, stream
-        super().__init__(f"the data at {location} belongs to {owner} of home {home}, not to {stream}")
 
 
 class QueryFailed(TerminalError):
@@ -90,6 +72,11 @@ class PrivateDoorBroken(TerminalError):
     """A private part of Spark, Delta or PySpark that ``door`` uses is not there: ``missing`` names it."""
 
     exit_code = 16
+    title = "a private part of Spark or Delta has moved"
+    remedy = (
+        "set SESSIONIZER_PLAIN_SPARK=1 where drivers are started. They then use public interfaces only: slower, and as "
+        "exact. Or return to the earlier Spark and Delta"
+    )
 
     def __init__(self, door: str, missing: str) -> None:
         self.door, self.missing = door, missing

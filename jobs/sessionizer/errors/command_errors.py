@@ -1,0 +1,170 @@
+"""Refusals of the commands that save, move or prove the state of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.errors.tree import TerminalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class NotAccepted(TerminalError):
+    """``verb`` of ``stream`` would take the differences ``names``, which a user has not accepted by name."""
+
+    exit_code = 64
+    title = "a difference must be accepted by name"
+    remedy = (
+        "read the plan (`sessionizer upgrade …`), then declare a migration or accept each named difference. Nothing "
+        "was changed"
+    )
+
+    def __init__(self, stream: str, verb: str, names: Iterable[str]) -> None:
+        self.stream, self.verb, self.names = stream, verb, tuple(names)
+        options = " ".join(f"--accept {name}" for name in self.names)
+        super().__init__(f"the {verb} of stream {stream!r} needs each of these accepted by name: {options}")
+
+
+class OperationPending(TerminalError):
+    """``verb`` of ``stream`` (to ``savepoint``, if any) was begun and came to ``step``: nothing else may start."""
+
+    exit_code = 30
+    title = "an operation is not finished"
+    remedy = (
+        "run the command that `sessionizer status` shows: it resumes where it was. Or give it up with `sessionizer "
+        "abandon …`"
+    )
+
+    def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
+        self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
+        to = f" to {savepoint}" if savepoint else ""
+        super().__init__(f"the {verb} of stream {stream!r}{to} is not finished: its last step is '{step}'")
+
+
+class OperationPastReturn(TerminalError):
+    """The operation ``verb`` of ``stream`` has reached ``step``. It can only be completed, by ``command``."""
+
+    exit_code = 43
+    title = "the operation can only be completed"
+    remedy = "run the command that `sessionizer status` shows: it resumes where it was"
+
+    def __init__(self, stream: str, verb: str, step: str, command: str) -> None:
+        self.stream, self.verb, self.step, self.command = stream, verb, step, command
+        super().__init__(f"the {verb} of stream {stream!r} cannot be abandoned: its last step is '{step}'")
+
+
+class PlanChanged(TerminalError):
+    """The plan for ``stream`` now has the digest ``now``, not ``approved``."""
+
+    title = "the plan has changed"
+    remedy = "look at the plan again and approve its new digest"
+
+    def __init__(self, stream: str, approved: str, now: str) -> None:
+        self.stream, self.approved, self.now = stream, approved, now
+        super().__init__(
+            f"the plan for stream {stream!r} has changed: its digest is {now}, but {approved} was approved"
+        )
+
+
+class StreamMovedOn(TerminalError):
+    """``stream`` is no longer as it was when the plan of ``digest`` was made: ``cause``. Nothing was changed."""
+
+    exit_code = 42
+    title = "the stream has changed since the plan"
+    remedy = "look at the plan again and approve its new digest. Nothing was changed"
+
+    def __init__(self, stream: str, digest: str, cause: str) -> None:
+        self.stream, self.digest, self.cause = stream, digest, cause
+        super().__init__(f"stream {stream!r} has changed since plan {digest} was made: {cause}")
+
+
+class StreamRunsAgain(TerminalError):
+    """Driver ``uid`` of ``stream`` was started after the stop that a savepoint asked for, so it reads on."""
+
+    exit_code = 44
+    title = "the stream was started again"
+    remedy = (
+        "keep the stream stopped (in Airflow: run its stop), then make the savepoint again. A savepoint that was made "
+        "is complete, but the stream has read on since"
+    )
+
+    def __init__(self, stream: str, uid: str) -> None:
+        self.stream, self.uid = stream, uid
+        super().__init__(f"stream {stream!r} was stopped for the savepoint, but driver {uid} has been started since")
+
+
+class NothingToSave(TerminalError):
+    """The ``stream`` has no batch that a savepoint could be made of: ``cause``."""
+
+    title = "there is nothing to save"
+    remedy = "run the stream until it has committed a batch: `sessionizer run`"
+
+    def __init__(self, stream: str, cause: str) -> None:
+        self.stream, self.cause = stream, cause
+        super().__init__(f"stream {stream!r} has nothing to save: {cause}")
+
+
+class UnknownSavepoint(TerminalError):
+    """No savepoint has the id ``savepoint``. ``known`` are the existing ones."""
+
+    exit_code = 12
+    title = "there is no such savepoint"
+    remedy = "choose a savepoint that `sessionizer savepoint list` shows. Use `--in` for another folder"
+
+    def __init__(self, savepoint: str, known: Iterable[str]) -> None:
+        self.savepoint, self.known = savepoint, tuple(known)
+        super().__init__(f"no savepoint has the id {savepoint!r}. Known savepoints: {', '.join(self.known) or 'none'}")
+
+
+class UnusableSavepoint(TerminalError):
+    """The ``savepoint`` cannot start a stream: ``cause``."""
+
+    exit_code = 17
+    title = "the savepoint cannot be used"
+    remedy = (
+        "use another complete savepoint (`sessionizer savepoint list`), or make a new one (`sessionizer savepoint "
+        "create`)"
+    )
+
+    def __init__(self, savepoint: str, cause: str) -> None:
+        self.savepoint, self.cause = savepoint, cause
+        super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
+
+
+class MigrationRefused(TerminalError):
+    """The ``migration`` of ``stream`` cannot be applied: ``cause``. ``to_do`` says what to do, in the imperative."""
+
+    exit_code = 62
+    title = "a migration of open events cannot be applied"
+    remedy = "run `sessionizer migration list …` to see which are applied. Nothing was changed"
+
+    def __init__(self, stream: str, migration: str, cause: str, to_do: str) -> None:
+        self.stream, self.migration, self.cause, self.to_do = stream, migration, cause, to_do
+        super().__init__(f"migration {migration!r} of stream {stream!r} cannot be applied: {cause}. {to_do}")
+
+
+class NothingToProve(TerminalError):
+    """No recorded batch of ``stream`` can be replayed: ``cause``. Nothing was changed."""
+
+    title = "no batch can be replayed"
+    remedy = "let the stream run some more batches, keep their events in the source, then prove again"
+
+    def __init__(self, stream: str, cause: str) -> None:
+        self.stream, self.cause = stream, cause
+        super().__init__(f"no batches of stream {stream!r} can be replayed: {cause}")
+
+
+class ReplayDiffers(TerminalError):
+    """A replay of ``stream`` by this release and spec is not what its tables hold: ``difference``."""
+
+    exit_code = 63
+    title = "a replay gives other rows"
+    remedy = (
+        "read the differences in the report. Correct the release or the spec before the stream runs by it. Nothing was "
+        "changed"
+    )
+
+    def __init__(self, stream: str, difference: str) -> None:
+        self.stream, self.difference = stream, difference
+        super().__init__(f"a replay of {stream!r} by this release and spec differs from its tables: {difference}")
