@@ -31,30 +31,33 @@ _SECONDS: Final = len("20261121T105501")
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A copy of a lineage at a batch. ``checkpoint`` goes on from there, ``recorded`` has the offsets of later batches.
+    """A copy of a lineage at a batch, in a scratch ``folder``. ``checkpoint`` goes on from there.
 
-    ``tables``: the folder of the tables that the replay writes.
+    ``shift``: the number of a recorded batch less its number in the checkpoint.
     """
 
     folder: DataPath
-
-    @property
-    def checkpoint(self) -> DataPath:
-        """Spark's checkpoint location."""
-        return self.folder / "checkpoint"
-
-    @property
-    def recorded(self) -> DataPath:
-        """Offsets of the batches to replay, a file for each."""
-        return self.folder / "recorded"
+    checkpoint: DataPath
+    shift: int = 0
 
     def table(self, name: str) -> str:
         """Return the location of a table that the replay writes."""
         return uri_of(self.folder / "tables" / name)
 
+    def number_of(self, batch_id: int) -> int:
+        """Return the number that the recorded batch has in the checkpoint."""
+        return batch_id - self.shift
+
     def plan_batch(self, batch_id: int) -> None:
         """Have the next query run the recorded batch. Raises OSError."""
-        copy_file(self.recorded / str(batch_id), offset_log(self.checkpoint) / str(batch_id))
+        copy_file(
+            recorded_offsets(self.folder) / str(batch_id), offset_log(self.checkpoint) / str(self.number_of(batch_id))
+        )
+
+
+def recorded_offsets(folder: DataPath) -> DataPath:
+    """Return the folder with the offsets of the batches to replay, a file for each."""
+    return folder / "recorded"
 
 
 @contextmanager
@@ -77,28 +80,48 @@ def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
 
 
 def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fork:
-    """Copy the batch before the recorded ones. The stream may run meanwhile.
+    """Copy the batch before the recorded ones as files. The stream may run meanwhile.
 
     Raises BatchOutrun if Spark removes a file of it meanwhile, UnwritablePath, DiskFull.
     """
-    fork, at = Fork(folder), recording.batches.fork_at
+    fork, batches = Fork(folder, folder / "checkpoint"), recording.batches
     files = recording.spec.source.format == "files"
+    with copying(home, recording, folder):
+        copy_batch(
+            recording.checkpoint,
+            batches.fork_at,
+            fork.checkpoint,
+            events_are_files=files,
+            listed_until=batches.last,
+        )
+        copy_recorded_offsets(recording, folder)
+        move_schema(fork.checkpoint, add_scheme(fork.checkpoint))
+    return fork
+
+
+def copy_recorded_offsets(recording: Recording, folder: DataPath) -> None:
+    """Copy the offsets of the recorded batches and of the one before, which Spark removes some day. Raises OSError."""
+    recorded_offsets(folder).mkdir()
+    for batch_id in (recording.batches.fork_at, *recording.batches.ids):
+        copy_file(offset_log(recording.checkpoint) / str(batch_id), recorded_offsets(folder) / str(batch_id))
+
+
+@contextmanager
+def copying(home: StreamHome, recording: Recording, folder: DataPath) -> Iterator[None]:
+    """Check that the batch of the fork is kept until all of it is copied.
+
+    Raises BatchOutrun if it is not, UnwritablePath, DiskFull.
+    """
+    at = recording.batches.fork_at
     try:
         before = proof_of_batch(recording.checkpoint, at)
-        copy_batch(
-            recording.checkpoint, at, fork.checkpoint, events_are_files=files, listed_until=recording.batches.last
-        )
-        fork.recorded.mkdir()
-        for batch_id in recording.batches.ids:
-            copy_file(offset_log(recording.checkpoint) / str(batch_id), fork.recorded / str(batch_id))
+        yield
         if proof_of_batch(recording.checkpoint, at) != before:
             raise BatchOutrun(home.name, at, "another batch took its place")
-        move_schema(fork.checkpoint, add_scheme(fork.checkpoint))
     except FileNotFoundError as error:
         raise BatchOutrun(home.name, at, f"{error.filename or error} is gone") from error
     except OSError as error:
         raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
-    return fork
 
 
 def _remove_left_folders(home: StreamHome) -> None:

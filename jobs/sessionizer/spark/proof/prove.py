@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.fingerprint import JAVA, SPARK, kept_fingerprint, present_fingerprint
+from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
+from sessionizer.spark.proof.migrated_fork import fork_with_migrations
 from sessionizer.spark.proof.recording import read_recording
-from sessionizer.spark.proof.replay import replay
+from sessionizer.spark.proof.replay import examine_replay, replay
 from sessionizer.spark.proof.tables import compare_tables
 from sessionizer.spark.session import java_version
 from sessionizer.state.proof.batches import BATCHES
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.proof.fork import Fork
+    from sessionizer.spark.proof.recording import Recording
+    from sessionizer.spark.sinks.examine import Examined
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -53,9 +59,10 @@ def prove(
     proof_id = minted_id(at)
     recording = read_recording(spark, home, spec, asked.batches, asked.first)
     with scratch_folder(home, proof_id) as folder:
-        fork = fork_lineage(home, recording, folder)
+        examined = examine_replay(spark, home, recording)
+        fork = _fork(spark, home, recording, folder, examined)
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
-        replayed = replay(spark, home, recording, fork, say)
+        replayed = replay(spark, home, recording, fork, examined, say)
         compared, notes = compare_tables(spark, home, recording, fork, replayed.batches)
     present = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
     tables = (judge(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
@@ -74,3 +81,11 @@ def prove(
         notes=(*recording.notes, *notes),
         died=replayed.died,
     )
+
+
+def _fork(spark: SparkSession, home: StreamHome, recording: Recording, folder: DataPath, examined: Examined) -> Fork:
+    """Copy the lineage as files, or seed a copy if migrations wait. Raises InvalidSpec if the spec does not fit it."""
+    if recording.waiting:
+        return fork_with_migrations(spark, home, recording, folder, examined)
+    require_readable_state(home, recording.lineage, recording.spec, examined.guarded.payload)
+    return fork_lineage(home, recording, folder)

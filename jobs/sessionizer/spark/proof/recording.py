@@ -17,9 +17,10 @@ from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
-from sessionizer.state.proof.explanation import Explanation
+from sessionizer.state.proof.explanation import Explanation, changes_by_migrations
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.state.proof.batches import ReplayedBatches
     from sessionizer.stream_spec.decisions import Change
+    from sessionizer.stream_spec.document.migration import Migration
 
 _TAKES_FILES_AWAY: Final = frozenset({"cleansource", "sourcearchivedir"})
 """Options of a source of files, in lower case, by which Spark removes the files that it has read."""
@@ -40,7 +42,8 @@ _TAKES_FILES_AWAY: Final = frozenset({"cleansource", "sourcearchivedir"})
 class Recording:
     """Batches of ``lineage``, whose rows are in the tables of the folder ``sink``, and the ``spec`` of the replay.
 
-    ``notes``: what is left out, in words.
+    ``notes``: what is left out, in words. ``old_spec``: what the lineage runs by. ``waiting``: migrations of the spec
+    that its open events have not had.
     """
 
     lineage: str
@@ -50,12 +53,15 @@ class Recording:
     batches: ReplayedBatches
     explanation: Explanation
     notes: tuple[str, ...]
+    old_spec: StreamSpec
+    waiting: tuple[Migration, ...] = ()
 
 
 def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, count: int, first: int | None) -> Recording:
     """Choose ``count`` batches, from ``first`` on or the newest ones, for a replay by ``spec``.
 
-    Raises NothingToProve, UnreadableLineage, DamagedFile, and BatchOutrun if Spark removes a batch meanwhile.
+    Raises NothingToProve, UnreadableLineage, MigrationRefused, DamagedFile, and BatchOutrun if Spark removes a batch
+    meanwhile.
     """
     lineage = active_lineage(home)
     if lineage is None:
@@ -67,13 +73,13 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     decided = changes_between(decided_by(record.document), decisions_of(spec))
     changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
     _require_same_source(home.name, spec, changes)
-    _require_migrated(home, lineage, spec)
     checkpoint = home.checkpoint(lineage)
     try:
         obstacle = _obstacles(spark, home, lineage, spec)
         batches = choose_batches(home.name, _kept(checkpoint), count, first, obstacle)
     except FileNotFoundError as error:
         raise BatchOutrun(home.name, first or 0, f"{error.filename or error} is gone") from error
+    waiting = waiting_migrations(home, lineage, spec)
     notes = [each for each in (batches.note, _note_on_groups(changes)) if each]
     return Recording(
         lineage=lineage,
@@ -81,8 +87,10 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         sink=record.sink,
         spec=replay_spec(spec, int(record.document[KEY_GROUPS])),
         batches=batches,
-        explanation=Explanation(changes, _measures(record, spec)),
+        explanation=Explanation((*changes, *changes_by_migrations(waiting)), _measures(record, spec)),
         notes=tuple(notes),
+        old_spec=recorded_spec(record.document, home.lineage(lineage).spec),
+        waiting=waiting,
     )
 
 
@@ -99,14 +107,6 @@ def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
     if not options:
         document["source"].pop("options")
     return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
-
-
-def _require_migrated(home: StreamHome, lineage: str, spec: StreamSpec) -> None:
-    """Raise NothingToProve if the open events of the lineage lack a migration of the spec, and so would the copy."""
-    waiting = waiting_migrations(home, lineage, spec)
-    if waiting:
-        listed = ", ".join(each.id for each in waiting)
-        raise NothingToProve(home.name, f"a replay does not migrate open events, and these wait: {listed}")
 
 
 def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, ...]) -> None:

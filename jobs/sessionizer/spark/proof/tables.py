@@ -49,7 +49,9 @@ def compare_tables(
     for table in TABLES:
         old = spark.read.format("delta").load(live[table.name])
         old = old.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
-        new = spark.read.format("delta").load(fork.table(table.name)).where(F.col("batch_id").isin(*batches))
+        new = spark.read.format("delta").load(fork.table(table.name))
+        # a migration writes sessions that were over before it as rows of the batch before
+        new = new.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
         partial = _partial_batches(old, table.name, facts, batches)
         if partial:
             listed = ", ".join(map(str, partial))

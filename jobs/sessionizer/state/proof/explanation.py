@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.state.proof.comparison import Kind
+from sessionizer.stream_spec.decisions import Change, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sessionizer.state.proof.comparison import Difference
-    from sessionizer.stream_spec.decisions import Change
+    from sessionizer.stream_spec.document.migration import Migration
 
 SESSIONS: Final = "sessions"
 LATE_EVENTS: Final = "late_events"
@@ -24,6 +25,8 @@ _ALL: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
 _ANY_COLUMN: Final = ".*"
 _NAME: Final = "{name}"
 """In a pattern of columns: the last part of the changed field."""
+
+_PAYLOAD_BLOCKS: Final = ("mapping.payload", "migrated.columns", "migrated.drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,12 @@ RULES: Final = (
         ("mapping.payload",), (QUARANTINE,), {SESSIONS: r"events\.{name}", LATE_EVENTS: _NAME, QUARANTINE: "reason"}
     ),
     Rule(("measures",), (), {SESSIONS: _NAME}),
+    Rule(  # sessions open at the fork, which a migration decides before it migrates what is open
+        ("migrated.key", "migrated.client", "migrated.where", "migrated.timeout_ms"),
+        (SESSIONS,),
+        {SESSIONS: _ANY_COLUMN},
+    ),
+    Rule(("migrated.columns", "migrated.drop"), (), {SESSIONS: r"events\.{name}|batch_id"}),
     Rule(("sink.keep_events",), (), {SESSIONS: r"events(\..*)?"}),
 )  # fmt: skip
 
@@ -115,8 +124,20 @@ class Explanation:
         if any(rule.is_about(changed) and rule.alters(table, column, changed) for rule in RULES):
             return True
         block, _, payload = changed.rpartition(".")
-        return block == "mapping.payload" and table == SESSIONS and self._is_measure_over(column, payload)
+        return block in _PAYLOAD_BLOCKS and table == SESSIONS and self._is_measure_over(column, payload)
 
     def _is_measure_over(self, column: str, payload: str) -> bool:
         word = re.compile(rf"\b{re.escape(payload)}\b", re.IGNORECASE)
         return any(word.search(sql) for sql in self.measures.get(column, ()))
+
+
+def changes_by_migrations(migrations: Sequence[Migration]) -> tuple[Change, ...]:
+    """Return what ``migrations`` do to open events as changes of fields, such as ``migrated.key``."""
+    found = []
+    for each in migrations:
+        declared = each.model_dump(mode="json", exclude_defaults=True)
+        dropped = {"drop": dict.fromkeys(declared.pop("drop", ()), "dropped")}
+        del declared["id"]
+        fields = leaves({**declared, **dropped}, "migrated.")
+        found += [Change(name, None, f"{value} (migration {each.id})") for name, value in fields]
+    return tuple(found)

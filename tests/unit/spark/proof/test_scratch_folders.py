@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
-from sessionizer.spark.proof.fork import Fork, scratch_folder
+from sessionizer.spark.proof.fork import Fork, recorded_offsets, scratch_folder
 from sessionizer.spark.proof.recording import replay_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -61,10 +61,11 @@ def test_a_replay_keeps_the_key_groups_of_the_state() -> None:
     assert replay_spec(now, key_groups=4) == replay_spec(spec(), key_groups=4)
 
 
-def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome) -> None:
-    fork = Fork(home.root / "fork")
-    fork.recorded.mkdir(parents=True)
+@pytest.mark.parametrize(("shift", "number"), [(0, "7"), (5, "2")])
+def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome, shift: int, number: str) -> None:
+    fork = Fork(home.root / "fork", home.root / "fork" / "checkpoint", shift)
+    recorded_offsets(fork.folder).mkdir(parents=True)
     (fork.checkpoint / "offsets").mkdir(parents=True)
-    (fork.recorded / "7").write_text("v1\n{}\n-")
+    (recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
     fork.plan_batch(7)
-    assert (fork.checkpoint / "offsets" / "7").read_text() == "v1\n{}\n-"
+    assert (fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sessionizer.state.proof.comparison import Difference, Kind
-from sessionizer.state.proof.explanation import RULES, Explanation
+from sessionizer.state.proof.explanation import RULES, Explanation, changes_by_migrations
 from sessionizer.stream_spec.decisions import Change, decisions_of
+from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
 
@@ -69,6 +70,35 @@ def test_each_column_may_have_an_explanation_of_its_own() -> None:
     assert set(explanation.fields("sessions", both)) == {"measures.spent", "mapping.payload.page"}
 
 
+MIGRATED = Migration.model_validate(
+    {"id": "users", "key": "coalesce(user_id, key)", "columns": {"page": "lower(page)"}, "drop": ["device"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "columns", "fields"),
+    [
+        ("sessions", NEW, (), {"migrated.key"}),
+        ("sessions", Kind.COLUMNS, ("events.page",), {"migrated.key", "migrated.columns.page"}),
+        ("sessions", Kind.COLUMNS, ("events.device",), {"migrated.key", "migrated.drop.device"}),
+        ("late_events", NEW, (), set()),
+        ("quarantine", OLD, (), set()),
+    ],
+)
+def test_a_migration_explains_sessions(table: str, kind: Kind, columns: tuple[str, ...], fields: set[str]) -> None:
+    explanation = Explanation(changes_by_migrations([MIGRATED]))
+    assert set(explanation.fields(table, Difference(kind, columns, 1))) == fields
+
+
+def test_a_migration_of_a_column_explains_no_row() -> None:
+    changes = changes_by_migrations([MIGRATED.model_copy(update={"key": None})])
+    assert [change.field for change in changes] == ["migrated.columns.page", "migrated.drop.device"]
+    explanation = Explanation(changes, {"pages": ("count(distinct page)",)})
+    assert explanation.fields("sessions", Difference(NEW, (), 1)) == ()
+    assert explanation.fields("sessions", Difference(Kind.COLUMNS, ("pages",), 1)) == ("migrated.columns.page",)
+    assert explanation.fields("sessions", Difference(Kind.COLUMNS, ("event_count",), 1)) == ()
+
+
 def test_the_rules_know_the_fields_of_a_spec() -> None:
     """A field that is renamed would explain nothing any more."""
     spec: dict[str, Any] = clicks_spec(client_timeouts={"acme": "1 minute"}) | {
@@ -76,8 +106,6 @@ def test_the_rules_know_the_fields_of_a_spec() -> None:
         "measures": {"n": "count(1)"},
     }
     known = decisions_of(StreamSpec.model_validate(spec))
-    unknown = {
-        field for rule in RULES for field in rule.fields
-        if not any(each == field or each.startswith(f"{field}.") for each in known)
-    }  # fmt: skip
+    of_spec = {field for rule in RULES for field in rule.fields if not field.startswith("migrated.")}
+    unknown = {field for field in of_spec if not any(f"{each}.".startswith(f"{field}.") for each in known)}
     assert unknown == set()
