@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sessionizer.inspection.checksums import hadoop_file
 from sessionizer.inspection.logs import commit_entry, offset_entry, query_id, source_entries, text_of
 from sessionizer.inspection.operators import FILES, operator_of, source_kind
 from sessionizer.inspection.schema_file import schema_version
-from sessionizer.inspection.soundness import hadoop_file, wrong_checksum, wrong_with
+from sessionizer.inspection.soundness import wrong_checksum, wrong_with
 from sessionizer.inspection.state_files import STATE, chain_of, ids_of, shared_in, version_files
 
 if TYPE_CHECKING:

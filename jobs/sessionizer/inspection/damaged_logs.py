@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS
+from sessionizer.inspection.checksums import hadoop_file
 from sessionizer.inspection.finding import Effect, Finding, Step
-from sessionizer.inspection.soundness import hadoop_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from pyspark.errors import PySparkException
 
+from sessionizer.inspection.checksums import hadoop_file
 from sessionizer.inspection.finding import Effect
 from sessionizer.inspection.inspecting import inspect
-from sessionizer.inspection.soundness import hadoop_file
 from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
 from support.faults.checkpoint_damage import Held, Way
 

@@ -7,8 +7,10 @@ import struct
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.inspection.checksums import crc32c
-from sessionizer.inspection.lz4_blocks import MAGIC, xxhash32
+import google_crc32c
+from xxhash import xxh32_intdigest
+
+from sessionizer.inspection.soundness import LZ4_MAGIC
 from support.faults.checkpoint_damage import Held
 
 if TYPE_CHECKING:
@@ -72,16 +74,16 @@ def _schema() -> bytes:
 
 def _changes(name: str, *, checked: bool) -> dict[str, bytes]:
     plain = f"what {name} changes".encode()
-    checksum = xxhash32(plain, 0x9747B28C) & 0x0FFFFFFF
+    checksum = xxh32_intdigest(plain, 0x9747B28C) & 0x0FFFFFFF
     stream = b"".join(
         [
-            struct.pack("<8sBIII", MAGIC, 0x15, len(plain), len(plain), checksum),
+            struct.pack("<8sBIII", LZ4_MAGIC, 0x15, len(plain), len(plain), checksum),
             plain,
-            struct.pack("<8sBIII", MAGIC, 0x15, 0, 0, 0),
+            struct.pack("<8sBIII", LZ4_MAGIC, 0x15, 0, 0, 0),
         ]
     )
     if not checked:
         return {name: stream}
-    value = struct.unpack(">i", struct.pack(">I", crc32c(stream)))[0]
+    value = struct.unpack(">i", struct.pack(">I", google_crc32c.value(stream)))[0]
     told = {"algorithm": "CRC32C", "value": value, "mainFileSize": len(stream)}
     return {name: stream, f"{name}.crc": json.dumps(told).encode()}

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.checksums import hadoop_says
+from sessionizer.inspection.checksums import hadoop_file, hadoop_says
 from sessionizer.inspection.damages import damages
 from sessionizer.inspection.inspecting import Inspection
-from sessionizer.inspection.soundness import hadoop_file
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held
 

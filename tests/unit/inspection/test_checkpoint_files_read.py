@@ -11,39 +11,17 @@ import pytest
 from upath import UPath
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
-from sessionizer.inspection.checksums import crc32c, hadoop_says, spark_says
+from sessionizer.inspection.checksums import hadoop_says
 from sessionizer.inspection.files import files_of
 from sessionizer.inspection.inspecting import inspect
 from sessionizer.inspection.logs import commit_entry, offset_entry
-from sessionizer.inspection.lz4_blocks import xxhash32
 from sessionizer.inspection.operators import source_kind
+from sessionizer.inspection.soundness import spark_says
 from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import advance, kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 
 ABOUT = '{"batchWatermarkMs":7,"batchTimestampMs":9,"conf":{"spark.sql.shuffle.partitions":"2"}}'
-
-
-def test_the_checksums_are_those_that_everybody_computes() -> None:
-    assert crc32c(b"123456789") == 0xE3069283
-    assert xxhash32(b"", 0) == 0x02CC5D05
-    assert xxhash32(b"abc", 0) == 0x32D153FF
-    assert xxhash32(b"Nobody inspects the spammish repetition", 0) == 0xE2293B2F
-
-
-def test_a_large_checksum_is_that_of_its_bytes_one_by_one() -> None:
-    for length in (70_001, 131_072):
-        content = os.urandom(length)
-        assert crc32c(content) == bit_by_bit(content)
-
-
-def bit_by_bit(content: bytes) -> int:
-    register = 0xFFFFFFFF
-    for byte in content:
-        register ^= byte
-        for _ in range(8):
-            register = (register >> 1) ^ (0x82F63B78 if register & 1 else 0)
-    return register ^ 0xFFFFFFFF
 
 
 def test_a_checkpoint_that_is_not_on_this_machine_is_listed_and_read() -> None:
@@ -74,7 +52,7 @@ def test_hadoop_tells_where_a_file_was_changed() -> None:
 
 
 def test_spark_tells_length_and_change() -> None:
-    told = {"algorithm": "CRC32C", "value": crc32c(b"abcd") - 2**32, "mainFileSize": 4}
+    told = {"algorithm": "CRC32C", "value": 0x92C80A31 - 2**32, "mainFileSize": 4}
     assert spark_says(b"abcd", json.dumps(told).encode()) is None
     assert spark_says(b"abc", json.dumps(told).encode()) == "it has 3 bytes, and had 4"
     assert spark_says(b"abce", json.dumps(told).encode()) == "it was changed: its checksum is another"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
+from sessionizer.inspection.checksums import hadoop_file, hadoop_says_of
 from sessionizer.state.savepoints.manifest import DataFile
 from sessionizer.state.savepoints.verifying import Finding, findings
 
@@ -66,10 +67,6 @@ def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSE
 
 def _unfit_checksums(name: str, file: DataPath) -> str | None:
     """Name Hadoop's checksums beside a local file if they do not fit it: Spark would not read it. Raises OSError."""
-    # Airflow parses its DAGs with this module, and they take numpy and pyarrow.
-    from sessionizer.inspection.checksums import hadoop_says_of  # noqa: PLC0415
-    from sessionizer.inspection.soundness import hadoop_file  # noqa: PLC0415
-
     if not isinstance(file, Path):
         return None
     hidden = file.with_name(f".{file.name}.crc")
