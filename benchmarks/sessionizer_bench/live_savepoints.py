@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import yaml
 
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values
@@ -83,7 +83,7 @@ class Watch:
         if self.process.poll() is not None:
             message = f"the driver ended with exit code {self.process.returncode}"
             raise RunFailed(message)
-        beat = read_heartbeat(self.home)
+        beat = HEARTBEAT_FILE.of(self.home).read()
         if beat and beat.batch_id is not None and beat.batch_at is not None and beat.batch_ms is not None:
             self.batches.setdefault(beat.batch_id, Span(beat.batch_at - beat.batch_ms, beat.batch_at))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stamp import stamped, unknown_format
 from sessionizer.home.stream_home import StreamHome
@@ -91,7 +91,7 @@ class SessionsLanded(BaseEventTrigger):
             await self._remember(last)
 
     async def _heartbeat(self) -> Heartbeat | None:
-        return await asyncio.to_thread(read_heartbeat, StreamHome.of(Path(self.platform_home), self.stream))
+        return await asyncio.to_thread(HEARTBEAT_FILE.of(StreamHome.of(Path(self.platform_home), self.stream)).read)
 
     async def _last_announced(self) -> Announcement | None:
         kept = await self.asset_state_store.aget(ANNOUNCED) if self.asset_state_store else None

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
 from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer.launch.plain_spark import plain
@@ -44,7 +43,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
     log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
     launch = launched(stage)
     try:
-        beat = _first_batch(home_beat=lambda: read_heartbeat(home))
+        beat = _first_batch(home_beat=lambda: HEARTBEAT_FILE.of(home).read())
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
         assert daemons_of(launch) == {"pyspark.daemon" if plain() else WORKER_DAEMON}, (
@@ -54,9 +53,9 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200
         request_stop(home, "0123ab", "test")
-        _until(lambda: read_exit(home, "0123ab") is not None)
+        _until(lambda: EXIT_FILE.of(home, "0123ab").read() is not None)
         assert "stop requested" in log.read_text(), "it goes on printing into the same file"
-        ended = read_exit(home, "0123ab")
+        ended = EXIT_FILE.of(home, "0123ab").read()
         assert ended is not None
         assert ended.outcome is ExitOutcome.STOPPED
     finally:
@@ -76,8 +75,8 @@ def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
     write_click_files(stage.feed, 1)
     launch = launched(stage)
     try:
-        _until(lambda: read_exit(stage.stream_home, "0123ab") is not None)
-        ended = read_exit(stage.stream_home, "0123ab")
+        _until(lambda: EXIT_FILE.of(stage.stream_home, "0123ab").read() is not None)
+        ended = EXIT_FILE.of(stage.stream_home, "0123ab").read()
         assert ended is not None
         assert (ended.outcome, ended.error_type, ended.terminal) == (ExitOutcome.FAILED, "memory", False), ended.message
         assert "java.lang.OutOfMemoryError: Java heap space" in (ended.message or "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError
 from support.expected.landed import assert_as_defined
 from support.faults.small_disk import fill
@@ -33,7 +33,7 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, le
         driver.thaw()
         code = driver.wait()
     assert TransientError.exit_code <= code < TransientError.exit_code + 10, driver.said[-4_000:]
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended, "its last words had room kept back"
     assert (ended.error_type, ended.terminal) == ("disk_full", False)
 

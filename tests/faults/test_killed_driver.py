@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, ON_A_PATH_AND_HDFS
@@ -41,7 +41,7 @@ def kill(driver: DriverProcess, victim: Victim, stage: Stage) -> None:
         driver.kill_all()
     else:
         assert driver.kill_jvm() == 22
-        ended = read_exit(stage.stream_home, driver.uid)
+        ended = EXIT_FILE.of(stage.stream_home, driver.uid).read()
         assert ended
         assert (ended.outcome, ended.terminal, ended.error_type) == (ExitOutcome.FAILED, False, "driver_jvm_died")
 

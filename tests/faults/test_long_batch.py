@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import running_line
@@ -83,7 +82,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
         told = watched_to_its_end(stage, driver)
         assert driver.wait() == 0, driver.said[-4_000:]
     assert any("batch 0: " in line and " of 4 tasks" in line for line in told), told
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 0)
     assert committed_batches(stage.checkpoint) == {0}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.patience import patience
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
@@ -49,6 +48,6 @@ def test_a_driver_that_waits_for_its_trigger_is_well_and_one_that_hangs_is_not(t
         driver.wait_for(lambda: look(stage).state in {State.RUNNING, State.IDLE}, "a beat after it was woken")
         request_stop(stage.stream_home, "a", "a test")
         assert driver.wait() == 0, driver.said[-4_000:]
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert ended.outcome is ExitOutcome.STOPPED

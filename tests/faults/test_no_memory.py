@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import QueryInterrupted
 from sessionizer.home.data_root import uri_of
 from support.processes.driver_process import DriverProcess, run_to_end
@@ -36,7 +36,7 @@ def test_a_driver_without_memory_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with DriverProcess.start(stage, "a") as driver:
         assert driver.wait() == QueryInterrupted.exit_code, driver.said[-4_000:]
         assert "remedy: give the driver more memory" in driver.said
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.error_type, ended.terminal) == ("memory", False), ended.message
     assert "java.lang.OutOfMemoryError" in (ended.message or "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import commit_log
@@ -40,7 +40,7 @@ def test_of_two_started_together_one_runs_and_the_other_writes_nothing(tmp_path:
         codes = {driver.uid: driver.wait() for driver in (one, two)}
     assert sorted(codes.values()) == [0, LeaseHeld.exit_code]
     refused = min(codes, key=lambda uid: codes[uid] == 0)
-    ended = read_exit(stage.stream_home, refused)
+    ended = EXIT_FILE.of(stage.stream_home, refused).read()
     assert ended
     assert (ended.error_type, ended.terminal) == ("LeaseHeld", True)
     assert len(list(stage.stream_home.lineages.iterdir())) == 1
@@ -60,7 +60,7 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
         driver.thaw()
         assert driver.wait() == LeaseLost.exit_code
     assert written(stage) == before
-    ended = read_exit(stage.stream_home, uid)
+    ended = EXIT_FILE.of(stage.stream_home, uid).read()
     assert ended
     assert ended.outcome is ExitOutcome.LEASE_LOST
 
@@ -95,7 +95,7 @@ def test_a_driver_that_cannot_read_its_lease_ends_itself(tmp_path: Path) -> None
         lease.rename(stage.root / "aside")
         lease.mkdir()  # there, and not to be read, as on a share that is away
         assert driver.wait() == ControlUnreachable.exit_code
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.outcome, ended.terminal) == (ExitOutcome.FAILED, False)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import Observation, State
 from sessionizer.home.clock import epoch_ms
@@ -112,7 +112,7 @@ class Show:
         return newest_driver(self.home, epoch_ms()).seen
 
     def _sessions(self) -> int:
-        beat = read_heartbeat(self.home)
+        beat = HEARTBEAT_FILE.of(self.home).read()
         # An older heartbeat is from an earlier demo in the same folder.
         return (beat.sessions_rows or 0) if beat is not None and beat.started_at >= self.began_ms else 0
 

@@ -11,7 +11,7 @@ from sessionizer.cli.places import Home, Stream, Streams, home_folder, nothing_k
 from sessionizer.cli.terminal import say
 from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation

@@ -7,10 +7,10 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_files import PATTERNS_OF_DRIVERS
+from sessionizer.control.records.operation_record import PLAN_FILE
 from sessionizer.home.control_store import changed_at_ms, record_names, remove
 from sessionizer.home.names import TEMPORARY_SUFFIX
-from sessionizer.home.stream_home import LOG_NAME
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +36,9 @@ def sweep(home: StreamHome, uid: str) -> None:
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
     for folder in {home.control, home.own}:
-        for pattern in PATTERNS_OF_DRIVERS:
+        for pattern in FILES_OF_DRIVERS:
             _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
-    _remove_older(home.control_files.plans, "*.json", FORGOTTEN_AFTER_S)
+    _remove_older(PLAN_FILE.folder(home), "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
 

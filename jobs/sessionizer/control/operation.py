@@ -102,7 +102,7 @@ def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], No
     Raises LeaseLost, ControlUnreachable, UnwritablePath, DiskFull, DamagedFile.
     """
     permit()
-    wanted = DesiredState.STOPPED if record.never_ran and not is_there(home.control_files.lineage) else record.wanted
+    wanted = DesiredState.STOPPED if record.never_ran and not is_there(home.lineage_record) else record.wanted
     end_maintenance(home, wanted, by=record.by, why=f"{record.verb} {record.id} was abandoned")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, request_stop
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.stop_marker import request_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +33,9 @@ def live_drivers(home: StreamHome) -> set[str]:
     """
     lease, launch = read_lease(home), read_launch(home)
     found = set()
-    if lease is not None and lease.uid is not None and lease.may_be_at_work(read_exit(home, lease.uid)):
+    if lease is not None and lease.uid is not None and lease.may_be_at_work(EXIT_FILE.of(home, lease.uid).read()):
         found.add(lease.uid)
     without_lease = launch is not None and (lease is None or lease.uid != launch.uid)
-    if launch is not None and without_lease and launch.may_start and read_exit(home, launch.uid) is None:
+    if launch is not None and without_lease and launch.may_start and EXIT_FILE.of(home, launch.uid).read() is None:
         found.add(launch.uid)
     return found

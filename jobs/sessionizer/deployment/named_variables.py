@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
             named.update(source.options_from_environment.values())
     with suppress(SessionizerError):
         lineage = active_lineage(home)
-        record = read_lineage_spec(home, lineage) if lineage else None
+        record = SPEC_FILE.of(home, lineage).require() if lineage else None
         kept = record.document.get("source", {}) if record else {}
         named.update(map(str, (kept.get("options_from_environment") or {}).values()))
     return frozenset(named)

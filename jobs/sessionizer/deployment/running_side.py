@@ -14,13 +14,11 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.control_store import is_there
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_root import folder_at
-from sessionizer.home.json_file import require_undamaged
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import pinned_settings
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FORMAT, CheckpointRecord
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
 from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import document_of
 
@@ -35,8 +33,8 @@ _CHECKSUM: Final = re.compile(r"\d{20}\.crc")
 def running_side(home: StreamHome, lineage: str) -> Side:
     """Read what ``lineage`` runs by. Raises DamagedFile if a record is lost or damaged."""
     files = home.lineage(lineage)
-    spec = read_lineage_spec(home, lineage)
-    record = require_undamaged(CheckpointRecord, files.checkpoint_record)
+    spec = SPEC_FILE.of(home, lineage).require()
+    record = CHECKPOINT_FILE.of(home, lineage).require()
     if spec is None or record is None:
         raise DamagedFile(files.records, "it lacks spec.json or checkpoint.json")
     kept = kept_fingerprint(home, lineage)
@@ -56,7 +54,7 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
     The number is 0 only if none is open.
     """
     file = home.lineage(lineage).open_sessions
-    types = read_kept_types(home, lineage)
+    types = TYPES_FILE.of(home, lineage).require()
     learned = OpenSessions(file) if is_there(file) else None
     count = None if learned is None else learned.total or learned.most
     return OpenState(count, types.payload if types is not None else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import examine_desired
+from sessionizer.control.records.desired_state import DESIRED_FILE
 from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
@@ -63,13 +63,13 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
     Raises DamagedFile, and the error of the file if there is no other spec to run by.
     """
     lineage = active_lineage(home)
-    record = read_lineage_spec(home, lineage) if lineage else None
+    record = SPEC_FILE.of(home, lineage).require() if lineage else None
     if lineage is None or record is None:
         return _use_file(file)
     if file.spec is None:
         if apply:
             file.required()
-        spec = recorded_spec(record.document, home.lineage(lineage).spec)
+        spec = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
         return RunningSpec(
             spec, record, decided_by(record.document), remark=f"runs by the last good spec: {file.problem}"
         )
@@ -84,7 +84,7 @@ def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
     """Make the record of a lineage that begins to run by ``spec`` now. It uses up every approval given so far."""
-    desired = examine_desired(home).value
+    desired = DESIRED_FILE.of(home).examine().value
     return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
 
 
@@ -103,7 +103,7 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
     """Return the changes from the spec that the stream runs by to the file's ``spec``. Empty if they are unknown."""
     try:
         lineage = active_lineage(home)
-        record = read_lineage_spec(home, lineage) if lineage else None
+        record = SPEC_FILE.of(home, lineage).require() if lineage else None
     except SessionizerError:
         return ()
     if record is None:
@@ -118,9 +118,9 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
     """
     try:
         lineage = active_lineage(home)
-        record = read_lineage_spec(home, lineage) if lineage else None
+        record = SPEC_FILE.of(home, lineage).require() if lineage else None
         if lineage is not None and record is not None:
-            return recorded_spec(record.document, home.lineage(lineage).spec)
+            return recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     except SessionizerError:
         pass
     return spec
@@ -167,9 +167,9 @@ def _reconcile_with_lineage(
 ) -> RunningSpec:
     before = decided_by(record.document)
     changes = changes_between(before, decisions_of(spec))
-    desired = examine_desired(home).value
+    desired = DESIRED_FILE.of(home).examine().value
     approved = desired.approved if desired is not None and desired.at != record.desired_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
         return RunningSpec(spec, record, before, applied=changes)
-    kept = recorded_spec(record.document, home.lineage(lineage).spec)
+    kept = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)

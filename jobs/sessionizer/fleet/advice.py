@@ -17,7 +17,7 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation

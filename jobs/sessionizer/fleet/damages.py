@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.records.desired_state import read_desired
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.control_store import is_there
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.json_file import require_undamaged
-from sessionizer.home.platform_home import HomeIdentity, identity_file
+from sessionizer.home.platform_home import identity_file
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.checkpoint_record import CheckpointRecord
-from sessionizer.lineage.drained import read_drain
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
+from sessionizer.lineage.drained import DRAINED_FILE
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_record import read_trial
-from sessionizer.state.lineages.origin import read_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.record_file import RecordFile
     from sessionizer.home.stream_home import StreamHome
 
 GONE: Final = "the file is gone"
@@ -44,7 +43,8 @@ def _damages(home: StreamHome) -> Iterator[SessionizerError]:
         return
     if record is None:
         return
-    yield from _failure_of(lambda: _require_identity(home))
+    # with another id its tables would count as another home's
+    yield from _failure_of(partial(_require, identity_file(home.control_base), missed=True))
     for read in _reads(home, record.lineage):
         yield from _failure_of(read)
 
@@ -55,27 +55,19 @@ def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
     A file that every lineage has is missed once the lineage has run.
     """
     files = home.lineage(lineage)
-    has_run = any(map(is_there, (files.batches, files.open_sessions, files.origin)))
-    yield lambda: _required(
-        files.checkpoint_record, require_undamaged(CheckpointRecord, files.checkpoint_record), missed=has_run
-    )
-    yield lambda: _required(files.spec, read_lineage_spec(home, lineage), missed=has_run)
-    yield lambda: _required(files.types, read_kept_types(home, lineage), missed=has_run)
-    yield lambda: read_drain(home, lineage)
+    origin = ORIGIN_FILE.of(home, lineage)
+    has_run = any(map(is_there, (files.batches, files.open_sessions, origin.path)))
+    for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
+        yield partial(_require, file, missed=has_run)
+    yield DRAINED_FILE.of(home, lineage).require
     yield lambda: read_left_out(home, lineage)
     yield lambda: read_trial(home, lineage)
-    yield lambda: read_origin(home, lineage)
+    yield origin.require
 
 
-def _require_identity(home: StreamHome) -> None:
-    """Raise DamagedFile if the home's id is lost. With another id its tables would count as another home's."""
-    path = identity_file(home.control_base)
-    _required(path, require_undamaged(HomeIdentity, path), missed=True)
-
-
-def _required(path: ControlPath, found: object, *, missed: bool) -> None:
-    if found is None and missed:
-        raise DamagedFile(uri_of(path), GONE)
+def _require(file: RecordFile[Any], *, missed: bool) -> None:
+    if file.require() is None and missed:
+        raise DamagedFile(uri_of(file.path), GONE)
 
 
 def _failure_of(read: Callable[[], object]) -> Iterator[SessionizerError]:

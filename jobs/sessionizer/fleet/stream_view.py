@@ -10,8 +10,8 @@ from sessionizer.errors import DamagedFile
 from sessionizer.fleet.health.verdict import StreamHealth
 
 if TYPE_CHECKING:
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.patience import patience
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
 from sessionizer.control.records.operation_record import read_operations
-from sessionizer.control.records.supervision_record import read_supervision
-from sessionizer.control.records.watch_record import read_watch
 from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.unfinished_operation import read_unfinished
@@ -29,8 +28,8 @@ from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.figures import late_backlog_line
 from sessionizer.lineage.trial.judging import Outcome
-from sessionizer.lineage.trial.late_backlog import late_backlog_line
 from sessionizer.lineage.trial.trial_record import examine_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active
@@ -96,7 +95,7 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
 def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
-    newest, supervision = _newest(home, now), read_supervision(home)
+    newest, supervision = _newest(home, now), SUPERVISION_FILE.of(home).read()
     operations = read_operations(home)
     beat, trial = newest.seen.heartbeat, examine_trial(home)
     unfinished = read_unfinished(home, newest.owner, now)
@@ -149,7 +148,7 @@ def view_home(home: StreamHome) -> StreamView:
         home=home,
         specified=_has_spec_elsewhere(home),
         newest=_newest(home, now),
-        supervision=read_supervision(home),
+        supervision=SUPERVISION_FILE.of(home).read(),
     )
     if view.is_orphan:
         view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
@@ -158,7 +157,7 @@ def view_home(home: StreamHome) -> StreamView:
 
 def _has_spec_elsewhere(home: StreamHome) -> bool:
     """Whether the stream's newest watch reads its spec in another folder, where the file still is."""
-    watch = read_watch(home)
+    watch = WATCH_FILE.of(home).read()
     if watch is None or watch.streams is None:
         return False
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
@@ -173,7 +172,7 @@ def _view_file(file: Path, platform: Path) -> StreamView:
         try:
             home = StreamHome.of(platform, file.stem)
             now = epoch_ms()
-            newest, supervision = _newest(home, now), read_supervision(home)
+            newest, supervision = _newest(home, now), SUPERVISION_FILE.of(home).read()
         except SessionizerError as unseen:
             blind = StreamView(name=file.stem, home=None, problem=unseen, advice=told)
             return replace(blind, health=health_of(blind, None, epoch_ms()))

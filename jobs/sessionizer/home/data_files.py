@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from sessionizer.home.data_reach import refused
-from sessionizer.home.json_file import JsonReading, decoded, encoded, examine_json, unread, write_json
+from sessionizer.home.json_file import Reading, decoded, encoded, examine_json, unread, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.json_record import JsonObject
 
 AT_A_TIME: Final = 4
 """Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made
@@ -72,14 +73,14 @@ def _put(path: UPath, content: bytes) -> None:
             hidden.unlink(missing_ok=True)
 
 
-def examine_data_json(path: DataPath) -> JsonReading:
+def examine_data_json(path: DataPath) -> Reading[JsonObject]:
     """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     if isinstance(path, Path):
         return examine_json(path)
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return JsonReading()
+        return Reading()
     except OSError as error:
         return unread(path, error)
     return decoded(path, content)

@@ -1,4 +1,4 @@
-"""JSON and records in files of a control root: complete before the name appears, and damage told from absence."""
+"""JSON in files of a control root: complete before the name appears, and damage told from absence."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.disk.room import first_line, is_away, unwritable
-from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.stamp import UNSTAMPED, require_known_format, stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,29 +22,20 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.json_record import JsonObject
 
-Record = TypeVar("Record", bound=JsonRecord)
+Content = TypeVar("Content")
 
 ATTEMPT: Final = "attempt"
 """Key that tells the record of one attempt to create it from any other attempt's, in a store."""
 
 
 @dataclass(frozen=True, slots=True)
-class JsonReading:
+class Reading(Generic[Content]):
     """The content of a file. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``.
 
     ``away``: the content is unknown, because the file cannot be reached just now.
     """
 
-    value: JsonObject | None = None
-    damage: str | None = None
-    away: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RecordReading(Generic[Record]):
-    """The record in a file, with the same fields as ``JsonReading``."""
-
-    value: Record | None = None
+    value: Content | None = None
     damage: str | None = None
     away: bool = False
 
@@ -74,32 +63,32 @@ def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
         return create_whole(path, content)
 
 
-def examine_json(path: ControlPath) -> JsonReading:
+def examine_json(path: ControlPath) -> Reading[JsonObject]:
     """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     try:
         content = read_whole(path)
     except (FileNotFoundError, NotADirectoryError):
-        return JsonReading()
+        return Reading()
     except OSError as error:
         # an error of a store about a file that it does not deliver says nothing about the content
         return unread(path, error, away=is_away(error) or not isinstance(path, Path))
     return decoded(path, content)
 
 
-def unread(path: DataPath, error: OSError, *, away: bool = False) -> JsonReading:
+def unread(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
     """Return the reading of a file that exists and cannot be read because of ``error``."""
-    return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
+    return Reading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
 
 
-def decoded(path: DataPath, content: bytes) -> JsonReading:
+def decoded(path: DataPath, content: bytes) -> Reading[JsonObject]:
     """Parse the ``content`` of ``path`` into an object."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        return JsonReading(damage=f"{uri_of(path)}: not JSON ({error})")
+        return Reading(damage=f"{uri_of(path)}: not JSON ({error})")
     if not isinstance(value, dict):
-        return JsonReading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
-    return JsonReading(value=value)
+        return Reading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
+    return Reading(value=value)
 
 
 def encoded(value: Mapping[str, object]) -> bytes:
@@ -112,63 +101,7 @@ def read_json(path: ControlPath) -> JsonObject | None:
     return examine_json(path).value
 
 
-def require_json(path: ControlPath, newest: int = UNSTAMPED) -> JsonObject | None:
-    """Read a stamped file of a format up to ``newest``, None without one. Raises DamagedFile, ControlUnreachable."""
-    reading = examine_json(path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    if reading.value is not None:
-        require_known_format(path, reading.value, newest)
-    return reading.value
-
-
-def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``record``, with its format and its writer.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
-    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
-
-
-def create_record(path: ControlPath, record: JsonRecord) -> bool:
-    """Create ``path`` unless it exists. Returns True for the one caller that did.
-
-    Raises UnwritablePath, DiskFull, ControlUnreachable.
-    """
-    return create_json(path, stamped(record.to_json(), record.FORMAT))
-
-
-def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:
-    """Read the ``kind`` in ``path``. The result tells an absent file from a damaged one. Never raises."""
-    reading = examine_json(path)
-    if reading.value is None:
-        return RecordReading(damage=reading.damage, away=reading.away)
-    damage = unknown_format(reading.value, kind.FORMAT)
-    if damage is not None:
-        return RecordReading(damage=f"{uri_of(path)}: {damage}")
-    try:
-        return RecordReading(value=kind.from_json(reading.value))
-    except ValueError as error:
-        return RecordReading(damage=f"{uri_of(path)}: {error}")
-
-
-def read_record(kind: type[Record], path: ControlPath) -> Record | None:
-    """Return the ``kind`` in ``path``, or None if it is absent or damaged."""
-    return examine_record(kind, path).value
-
-
-def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
-    """Return the ``kind`` in ``path``, or None if it is absent. For files whose loss must not pass for absence.
-
-    Raises DamagedFile, and ControlUnreachable if the file cannot be reached just now.
-    """
-    reading = examine_record(kind, path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    return reading.value
-
-
-def unreadable(path: ControlPath, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
+def unreadable(path: ControlPath, reading: Reading[Any]) -> ControlUnreachable | DamagedFile:
     """Return the error for a ``reading`` with a damage."""
     kind = ControlUnreachable if reading.away else DamagedFile
     shown = path if isinstance(path, Path) else uri_of(path)

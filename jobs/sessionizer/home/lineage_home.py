@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
-LEFT_OUT: Final = "left_out.json"
 CHECKPOINT_RECORD: Final = "checkpoint.json"
-MIGRATIONS: Final = "migrations.json"
-SOURCE_IDS: Final = "source.json"
-TYPES: Final = "types.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +35,6 @@ class LineageHome:
         return self.root / "punctuations"
 
     @property
-    def spec(self) -> ControlPath:
-        """The whole spec that the lineage runs by."""
-        return self.records / "spec.json"
-
-    @property
-    def types(self) -> ControlPath:
-        """Every type that each payload column ever had."""
-        return self.records / TYPES
-
-    @property
-    def checkpoint_record(self) -> ControlPath:
-        """The record of the checkpoint's settings and its owner."""
-        return self.records / CHECKPOINT_RECORD
-
-    @property
-    def fingerprint(self) -> ControlPath:
-        """The release, the code and the versions that it runs by."""
-        return self.records / "fingerprint.json"
-
-    @property
-    def migrations(self) -> ControlPath:
-        """The migrations that its open events have had."""
-        return self.records / MIGRATIONS
-
-    @property
-    def drained(self) -> ControlPath:
-        """The marker of a lineage whose sessions are closed for good, or are being closed."""
-        return self.records / "drained.json"
-
-    @property
     def open_sessions(self) -> ControlPath:
         """The number of open sessions of each key group, and when they end."""
         return self.records / "open_sessions.json"
@@ -79,24 +45,9 @@ class LineageHome:
         return self.records / "unreadable_files.json"
 
     @property
-    def left_out(self) -> ControlPath:
-        """The ranges of the source whose rows are quarantined, if any are."""
-        return self.records / LEFT_OUT
-
-    @property
-    def source_ids(self) -> ControlPath:
-        """Which topics it has positions in, by their ids."""
-        return self.records / SOURCE_IDS
-
-    @property
     def announced_timeouts(self) -> ControlPath:
         """The timeouts of clients that the query announced."""
         return self.records / ANNOUNCED_TIMEOUTS
-
-    @property
-    def origin(self) -> ControlPath:
-        """The origin of its first state. A lineage that began without state has no such file."""
-        return self.records / "origin.json"
 
     @property
     def batches(self) -> ControlPath:
@@ -107,11 +58,6 @@ class LineageHome:
     def table_changes(self) -> ControlPath:
         """The changes of its tables that other writers made."""
         return self.records / "table_changes.json"
-
-    @property
-    def trial(self) -> ControlPath:
-        """The record of its trial. A lineage that no command made has no such file."""
-        return self.records / "trial.json"
 
     @property
     def no_events(self) -> DataPath:

@@ -16,8 +16,8 @@ from sessionizer.errors import HomeCopied, InvalidSpec
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.data_root import DATA_VARIABLE, is_uri
 from sessionizer.home.home_place import HomePlace, place_of
-from sessionizer.home.json_file import create_record, require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import RecordFile
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -51,9 +51,9 @@ def streams_folder(home: Path) -> Path:
     return home.absolute() / STREAMS
 
 
-def identity_file(control: ControlPath) -> ControlPath:
+def identity_file(control: ControlPath) -> RecordFile[HomeIdentity]:
     """Return the file with the id of the platform whose control root is ``control``."""
-    return control / "home.json"
+    return RecordFile(control / "home.json", HomeIdentity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_identity(control: ControlPath) -> HomeIdentity | None:
 
     Raises DamagedFile, and ControlUnreachable if it cannot be read just now.
     """
-    return require_undamaged(HomeIdentity, identity_file(control))
+    return identity_file(control).require()
 
 
 def require_home_here(control: ControlPath) -> None:
@@ -113,14 +113,14 @@ def note_home_here(control: ControlPath) -> HomeIdentity:
     Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
     """
     known = _identity(control)
-    write_record(identity_file(control), HomeIdentity.at(known.id, place_of(control)))
+    identity_file(control).write(HomeIdentity.at(known.id, place_of(control)))
     return known
 
 
 def _identity(control: ControlPath) -> HomeIdentity:
     known = read_identity(control)
     if known is None:
-        create_record(identity_file(control), HomeIdentity.at(secrets.token_hex(8), place_of(control)))
+        identity_file(control).create(HomeIdentity.at(secrets.token_hex(8), place_of(control)))
         known = read_identity(control)
     assert known is not None  # noqa: S101  it has just been made
     return known

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_files import ControlFiles, OwnFiles
 from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
-from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
+from sessionizer.home.names import IDENTIFIER_PATTERN, TEMPORARY_SUFFIX, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 LINEAGES: Final = "lineages"
 CONTROL: Final = "control"
+FILES_OF_DRIVERS: Final = ("exit.*.json", "stop.*", "submit.*")
+"""Patterns of the files that each driver has for itself, by its uid."""
 
 LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 """Pattern of the name of a driver's log or an older part of it. Its group is the driver's uid."""
@@ -78,20 +79,28 @@ class StreamHome:
         """The folder of files that only this machine needs. They are beside the records if these are in the home."""
         return self.root / CONTROL
 
-    @property
-    def own_files(self) -> OwnFiles:
-        """The files of ``own``."""
-        return OwnFiles(self.own)
+    def submission(self, uid: str) -> Path:
+        """Return the file with the exit code of the process that submits driver ``uid`` to a cluster."""
+        return self.own / f"submit.{checked_identifier('uid', uid)}"
+
+    def reserve(self, uid: str) -> Path:
+        """Return the file by which driver ``uid`` reserves disk space for its exit record."""
+        return self.own / f".reserve.{checked_identifier('uid', uid)}{TEMPORARY_SUFFIX}"
 
     @property
-    def control_files(self) -> ControlFiles:
-        """The files of the control directory."""
-        return ControlFiles(self.control)
+    def lineage_record(self) -> ControlPath:
+        """The record of the active lineage."""
+        return self.control / "lineage.json"
+
+    @property
+    def history(self) -> ControlPath:
+        """The folder of the stream's history: a file for each hour and each mark."""
+        return self.control / "history"
 
     @property
     def leases(self) -> ControlPath:
         """The folder with a file for each fencing token. The highest token is the lease."""
-        return self.control_files.leases
+        return self.control / "leases"
 
     @property
     def logs(self) -> Path:

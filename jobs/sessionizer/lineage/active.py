@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -12,15 +12,15 @@ from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import data_root, uri_of
 from sessionizer.home.disk.private_folder import close_to_others
-from sessionizer.home.json_file import have_folder, require_undamaged, write_record
+from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
+from sessionizer.home.record_file import ControlFile
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.applied_migrations import begin_applied
-from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, write_checkpoint_record
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
-from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.lineage.kept_spec import TYPES_FILE, write_lineage_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -36,16 +36,19 @@ class Lineage(JsonRecord):
     parent: str | None = None
 
 
+LINEAGE_FILE: Final = ControlFile("lineage.json", Lineage)
+
+
 def read_lineage(home: StreamHome) -> Lineage | None:
     """Read the active lineage's record, None if the stream never started. Raises DamagedFile. Reads control only.
 
     A lost file must not pass for a stream that never started: a driver would start from scratch and emit every session
     again.
     """
-    record = require_undamaged(Lineage, home.control_files.lineage)
+    record = LINEAGE_FILE.of(home).require()
     if record is None and _was_active(home):
         raise DamagedFile(
-            uri_of(home.control_files.lineage), "the file is gone, but there are lineages that it must choose from"
+            uri_of(home.lineage_record), "the file is gone, but there are lineages that it must choose from"
         )
     return record
 
@@ -58,7 +61,7 @@ def require_no_history(home: StreamHome) -> None:
     for lineage in filter(is_identifier, names_in(home.lineages)):
         if names_in(checkpoint := home.checkpoint(lineage)):
             raise DamagedFile(
-                uri_of(home.control_files.lineage),
+                uri_of(home.lineage_record),
                 f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}",
             )
 
@@ -103,7 +106,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
 
 def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None:
     """Make ``lineage`` the one that drivers resume. Only the holder of the lease may. Raises UnwritablePath."""
-    write_record(home.control_files.lineage, Lineage(lineage, epoch_ms(), parent))
+    LINEAGE_FILE.of(home).write(Lineage(lineage, epoch_ms(), parent))
 
 
 def _was_active(home: StreamHome) -> bool:
@@ -112,14 +115,14 @@ def _was_active(home: StreamHome) -> bool:
     noted = [records / name for name in record_names(records)]
     if home.control_root is None:  # as earlier releases put it
         noted += [home.root / LINEAGES / name for name in record_names(home.root / LINEAGES)]
-    return any(is_there(folder / TYPES) for folder in noted)
+    return any(is_there(folder / TYPES_FILE.name) for folder in noted)
 
 
 def locate_data(home: StreamHome) -> StreamHome:
     """Return the home with the data root of the active lineage, or unchanged if none is known. Opens no data."""
     try:
         lineage = active_lineage(home)
-        record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record) if lineage else None
+        record = CHECKPOINT_FILE.of(home, lineage).require() if lineage else None
     except SessionizerError:
         return home
     return home if record is None else replace(home, data_root=data_root(record.data, home.platform))

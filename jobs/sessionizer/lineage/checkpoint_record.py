@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.wire.rows import REVISION
-from sessionizer.errors import DataElsewhere, UnreadableLineage
+from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
+from sessionizer.home.data_files import names_in
+from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import DATA_VARIABLE, uri_of
-from sessionizer.home.json_file import require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.lineage_home import CHECKPOINT_RECORD, offset_log
 from sessionizer.home.platform_home import owner_name
+from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint
+from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:
@@ -42,6 +46,9 @@ class CheckpointRecord(JsonRecord):
     data: str | None = None
 
 
+CHECKPOINT_FILE: Final = LineageFile(CHECKPOINT_RECORD, CheckpointRecord)
+
+
 def record_of(home: StreamHome) -> CheckpointRecord:
     """Build the record that this release writes for the stream of ``home``. Raises DamagedFile, UnwritablePath."""
     data = None if home.data_root is None else uri_of(home.data_root)
@@ -50,7 +57,7 @@ def record_of(home: StreamHome) -> CheckpointRecord:
 
 def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
     """Write the record when ``lineage`` is made, and never again. Raises DamagedFile, UnwritablePath."""
-    write_record(home.lineage(lineage).checkpoint_record, record_of(home))
+    CHECKPOINT_FILE.of(home, lineage).write(record_of(home))
 
 
 def require_readable_lineage(home: StreamHome, lineage: str) -> None:
@@ -58,7 +65,7 @@ def require_readable_lineage(home: StreamHome, lineage: str) -> None:
 
     Raises DataElsewhere if its data is not in the data root that is given: there it would begin from scratch.
     """
-    kept, now = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record), record_of(home)
+    kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
     cause = difference(kept, now)
     if cause is not None:
         made = None if kept is None else kept_fingerprint(home, lineage).versions.get(RELEASE)
@@ -81,3 +88,17 @@ def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | No
     if kept.owner != now.owner:
         return f"its checkpoint belongs to {kept.owner}, not to {now.owner}"
     return None
+
+
+def require_checkpoint(home: StreamHome, lineage: str) -> None:
+    """Raise DataAway if ``lineage`` has run batches and its checkpoint is not there. Writes nothing.
+
+    If its mount is away, a driver would begin from scratch.
+    """
+    checkpoint = home.checkpoint(lineage)
+    try:
+        is_there = bool(names_in(offset_log(checkpoint)))
+    except OSError as error:
+        raise refused(checkpoint, "the checkpoint", error) from error
+    if not is_there and BatchLog(home.lineage(lineage).batches).has_batches:
+        raise DataAway(home.name, f"the checkpoint of lineage {lineage}", uri_of(checkpoint))

@@ -15,13 +15,12 @@ from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import is_local, uri_of
-from sessionizer.home.json_file import create_record
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name, require_home_here
-from sessionizer.home.stamp import stamped
+from sessionizer.home.record_file import RecordFile, content_to_store
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
@@ -66,7 +65,7 @@ def require_own_home(home: StreamHome, folder: str | None) -> None:
 def require_own_home_of_lineage(home: StreamHome) -> None:
     """Raise HomeCopied by the spec of the active lineage, if there is one. Raises DamagedFile."""
     lineage = active_lineage(home)
-    record = read_lineage_spec(home, lineage) if lineage else None
+    record = SPEC_FILE.of(home, lineage).require() if lineage else None
     require_own_home(home, record.document["sink"]["path"] if record else None)
 
 
@@ -86,9 +85,9 @@ def claim_data(home: StreamHome) -> None:
         return
     record = DataOwner(owner_name(home.name, home.control_base), _place_of(home))
     if isinstance(path, Path):
-        create_record(path, record)
+        RecordFile(path, DataOwner).create(record)
     else:
-        publish_json(path, stamped(record.to_json()))
+        publish_json(path, content_to_store(record))
     require_own_data(home)  # another may have come first
 
 

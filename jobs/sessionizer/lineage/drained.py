@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
 
@@ -31,28 +31,26 @@ class DrainRecord(JsonRecord):
         return f"{datetime.fromtimestamp((self.over_at or self.begun_at) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+DRAINED_FILE: Final = LineageFile("drained.json", DrainRecord)
+
+
 def begin_drain(home: StreamHome, lineage: str) -> None:
     """Record the drain before the punctuation that closes everything: from then on there is no way back."""
-    if read_drain(home, lineage) is None:
-        write_record(home.lineage(lineage).drained, DrainRecord(epoch_ms()))
+    file = DRAINED_FILE.of(home, lineage)
+    if file.require() is None:
+        file.write(DrainRecord(epoch_ms()))
 
 
 def end_drain(home: StreamHome, lineage: str) -> None:
     """Record that every session is closed and that the batch that closed the last one is committed."""
-    known = read_drain(home, lineage) or DrainRecord(epoch_ms())
-    batch_id = committed_batch(home.checkpoint(lineage))
-    write_record(home.lineage(lineage).drained, replace(known, over_at=epoch_ms(), batch_id=batch_id))
-
-
-def read_drain(home: StreamHome, lineage: str) -> DrainRecord | None:
-    """Read the record, None if no run ever drained ``lineage``. Raises DamagedFile."""
-    return require_undamaged(DrainRecord, home.lineage(lineage).drained)
+    file, batch_id = DRAINED_FILE.of(home, lineage), committed_batch(home.checkpoint(lineage))
+    file.write(replace(file.require() or DrainRecord(epoch_ms()), over_at=epoch_ms(), batch_id=batch_id))
 
 
 def require_not_drained(home: StreamHome) -> None:
     """Raise StreamDrained if the active lineage is over. Raises DamagedFile."""
     lineage = active_lineage(home)
-    drain = read_drain(home, lineage) if lineage else None
+    drain = DRAINED_FILE.of(home, lineage).require() if lineage else None
     if lineage is not None and drain is not None and drain.over_at is not None:
         raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
 
@@ -61,6 +59,6 @@ def examine_drain(home: StreamHome) -> DrainRecord | None:
     """Read the record of the active lineage for a command that only reads. Never raises."""
     try:
         lineage = active_lineage(home)
-        return read_drain(home, lineage) if lineage else None
+        return DRAINED_FILE.of(home, lineage).require() if lineage else None
     except SessionizerError:
         return None

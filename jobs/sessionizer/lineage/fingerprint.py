@@ -1,27 +1,36 @@
 """``fingerprint.json`` of a lineage: the release, the deciding code and the versions below it that it runs by.
 
-The spec is beside it (``spec.json``), and so are format and revision of the state (``checkpoint.json``). A driver
-compares the versions before it starts Spark, because another line of Spark or Delta may read a checkpoint otherwise.
+The digest of the deciding code covers what decides the bounds of sessions and the handling of rows. Two savepoints with
+the same digest were made by the same rules. The spec is beside it (``spec.json``), and so are format and revision of
+the state (``checkpoint.json``). A driver compares the versions before it starts Spark, because another line of Spark or
+Delta may read a checkpoint otherwise.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import platform
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping  # noqa: TC003  the type of a field
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import sessionizer
-from sessionizer.errors import DamagedFile, EngineChanged
-from sessionizer.home.json_file import require_json, write_json
-from sessionizer.home.stamp import stamped
-from sessionizer.lineage.code_digest import code_digest
+from sessionizer.errors import EngineChanged
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import LineageFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
     from sessionizer.home.stream_home import StreamHome
 
+PACKAGE: Final = "sessionizer"
+DECIDING: Final = ("core", "spark/ingest", "spark/query", "migrations")
+"""Folders of the package whose modules decide. A release without migrations has no folder of that name."""
 RELEASE: Final = "release"
 PYTHON: Final = "python"
 JAVA: Final = "java"
@@ -35,7 +44,7 @@ EARLIER: Final[Mapping[str, str]] = {SPARK: "4.2.0", DELTA: "4.4.0"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(JsonRecord):
     """Digest of our deciding ``code``, ``versions`` of our release and the programs below it, pinned settings.
 
     ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules, and ``""`` is unknown.
@@ -45,6 +54,9 @@ class Fingerprint:
     code: str
     versions: Mapping[str, str]
     configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+FINGERPRINT_FILE: Final = LineageFile("fingerprint.json", Fingerprint)
 
 
 def present_fingerprint(more: Mapping[str, str] | None = None) -> Fingerprint:
@@ -62,22 +74,9 @@ def line_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def read_fingerprint(home: StreamHome, lineage: str) -> Fingerprint | None:
-    """Read the record, None for a lineage of an earlier release. Raises DamagedFile."""
-    path = home.lineage(lineage).fingerprint
-    value = require_json(path)
-    if value is None:
-        return None
-    code, versions = value.get("code"), value.get("versions")
-    configuration = value.get("configuration", {})
-    if not (isinstance(code, str) and isinstance(versions, dict) and isinstance(configuration, dict)):
-        raise DamagedFile(path, "it lacks the digest of the code, the versions, or the settings")
-    return Fingerprint(code, versions, configuration)
-
-
 def kept_fingerprint(home: StreamHome, lineage: str) -> Fingerprint:
     """Read the record, or return the known versions of a lineage of an earlier release. Raises DamagedFile."""
-    return read_fingerprint(home, lineage) or Fingerprint("", EARLIER)
+    return FINGERPRINT_FILE.of(home, lineage).require() or Fingerprint("", EARLIER)
 
 
 def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) -> None:
@@ -85,8 +84,9 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
 
     Raises UnwritablePath, DamagedFile.
     """
-    if read_fingerprint(home, lineage) != fingerprint:
-        write_json(home.lineage(lineage).fingerprint, stamped(asdict(fingerprint)))
+    file = FINGERPRINT_FILE.of(home, lineage)
+    if file.require() != fingerprint:
+        file.write(fingerprint)
 
 
 def note_programs(home: StreamHome, lineage: str) -> None:
@@ -131,3 +131,35 @@ def _installed() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:  # such as beside Airflow, which needs no Spark
             continue
     return found
+
+
+@cache
+def code_digest() -> str:
+    """Digest the deciding code of this release, in a folder or in the archive that a cluster hands on."""
+    return digest_of(files(PACKAGE))
+
+
+def digest_of(package: Traversable) -> str:
+    """Digest the deciding modules of ``package`` as SHA-256 of their names and contents."""
+    digest = hashlib.sha256()
+    for name, module in deciding_modules(package):
+        content = module.read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def deciding_modules(package: Traversable) -> Iterator[tuple[str, Traversable]]:
+    """Yield each deciding module with its path in ``package``, always in the same order."""
+    for folder in DECIDING:
+        place = package.joinpath(folder)
+        if place.is_dir():
+            yield from _modules_below(place, folder)
+
+
+def _modules_below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        path = f"{name}/{entry.name}"
+        if entry.is_dir():
+            yield from _modules_below(entry, path)
+        elif entry.name.endswith(".py"):
+            yield path, entry

@@ -1,21 +1,26 @@
-"""``spec.json`` of a lineage: the whole spec that it runs by (docs/adr/0055)."""
+"""``spec.json`` and ``types.json`` of a lineage: the whole spec that it runs by (docs/adr/0055), and its types.
+
+The types are its time mode, and every type that each payload column ever had in it. Open events keep what they came
+with, so any of these may still be in the state.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping  # noqa: TC003  the type of a field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
-from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import require_json, write_json
-from sessionizer.home.stamp import stamped
+from sessionizer.home.json_record import JsonRecord, UnfitValue
+from sessionizer.home.record_file import LineageFile
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from collections.abc import Iterable
+
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
-FORMAT: Final = 3
-"""Formats 1 and 2 stand beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
+SinkFolder: TypeAlias = str | None
+"""``sink.path`` of a spec. None is the stream's own data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,10 @@ class LineageSpec:
     document: JsonObject
     since: int = 0
     desired_at: int = 0
-    former_sinks: tuple[str | None, ...] = ()
+    former_sinks: tuple[SinkFolder, ...] = ()
+
+    FORMAT: ClassVar[int] = 3
+    """Formats 1 and 2 stand beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
 
     @property
     def sink(self) -> str | None:
@@ -37,12 +45,24 @@ class LineageSpec:
         found = self.document.get("sink", {}).get("path")
         return None if found is None else str(found)
 
+    def to_json(self) -> JsonObject:
+        """Return the content of the file."""
+        former = list(self.former_sinks)
+        return {"since": self.since, "desired_at": self.desired_at, "spec": self.document, "former_sinks": former}
 
-def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
-    """Read the record, None before the first driver of ``lineage``. Raises DamagedFile."""
-    path = home.lineage(lineage).spec
-    value = require_json(path, FORMAT)
-    return None if value is None else _decoded(value, path)
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Parse the content of the file. Raises ValueError."""
+        document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
+        former = value.get("former_sinks", [])
+        if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
+            raise UnfitValue("it lacks the spec, or what belongs to it")
+        if not (isinstance(former, list) and all(folder is None or isinstance(folder, str) for folder in former)):
+            raise UnfitValue("its former_sinks are no list of folders")
+        return cls(document, since, desired_at, tuple(former))
+
+
+SPEC_FILE: Final = LineageFile("spec.json", LineageSpec)
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
@@ -50,21 +70,40 @@ def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> Non
 
     A folder of tables that the lineage leaves is remembered, because a restore looks into each.
     """
-    former = _former_sinks(read_lineage_spec(home, lineage), spec)
-    content = {"since": spec.since, "desired_at": spec.desired_at, "spec": spec.document, "former_sinks": former}
-    write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
+    file = SPEC_FILE.of(home, lineage)
+    file.write(replace(spec, former_sinks=_former_sinks(file.require(), spec)))
 
 
-def _former_sinks(before: LineageSpec | None, now: LineageSpec) -> list[str | None]:
+def _former_sinks(before: LineageSpec | None, now: LineageSpec) -> tuple[SinkFolder, ...]:
     known = [*now.former_sinks, *((*before.former_sinks, before.sink) if before is not None else ())]
-    return [folder for folder in dict.fromkeys(known) if folder != now.sink]
+    return tuple(folder for folder in dict.fromkeys(known) if folder != now.sink)
 
 
-def _decoded(value: JsonObject, path: ControlPath) -> LineageSpec:
-    document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
-    former = value.get("former_sinks", [])
-    if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
-        raise DamagedFile(path, "it lacks the spec, or what belongs to it")
-    if not (isinstance(former, list) and all(folder is None or isinstance(folder, str) for folder in former)):
-        raise DamagedFile(path, "its former_sinks are no list of folders")
-    return LineageSpec(document, since, desired_at, tuple(former))
+def sink_folders(home: StreamHome, lineages: Iterable[str]) -> tuple[SinkFolder, ...]:
+    """Return each folder that one of ``lineages`` used, once. Raises DamagedFile."""
+    found: dict[SinkFolder, None] = {}
+    for lineage in lineages:
+        record = SPEC_FILE.of(home, lineage).require()
+        if record is not None:
+            found.update(dict.fromkeys((*record.former_sinks, record.sink)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTypes(JsonRecord):
+    """Types of the ``payload``, by name, oldest first, each as Spark writes a type in JSON."""
+
+    time_mode: str
+    payload: Mapping[str, list[Any]] = field(default_factory=dict)
+
+    def add_payload(self, types: Mapping[str, Any]) -> KeptTypes:
+        """Add the types of the current payload."""
+        names = {**self.payload, **types}
+        return KeptTypes(self.time_mode, {name: self._add(name, types.get(name)) for name in names})
+
+    def _add(self, name: str, now: Any) -> list[Any]:  # noqa: ANN401  JSON
+        known = self.payload.get(name, [])
+        return known if now is None or now in known else [*known, now]
+
+
+TYPES_FILE: Final = LineageFile("types.json", KeptTypes)

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.json_file import have_folder, require_json, write_json
-from sessionizer.home.stamp import stamped
+from sessionizer.errors import SessionizerError
+from sessionizer.home.json_file import have_folder
+from sessionizer.home.record_file import ControlFile, LineageFile
+from sessionizer.home.stamp import UNSTAMPED
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
-_RANGES: Final = "ranges"
 _POSITION_OF_RECORD: Final = re.compile(r"(.+)-(\d+)-(\d+)")
 
 
@@ -85,6 +84,8 @@ class LeftOut:
 
     ranges: tuple[LeftOutRange, ...] = ()
 
+    FORMAT: ClassVar[int] = UNSTAMPED
+
     def __bool__(self) -> bool:
         """Whether there is a range."""
         return bool(self.ranges)
@@ -131,12 +132,23 @@ class LeftOut:
         """Format each range for a message."""
         return map(str, self.ranges)
 
-    def record(self) -> JsonObject:
+    def to_json(self) -> JsonObject:
         """Return the content of ``left_out.json``."""
-        return stamped({_RANGES: [each.to_json() for each in self.ranges]})
+        return {"ranges": [each.to_json() for each in self.ranges]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Parse the content of ``left_out.json``. Raises ValueError."""
+        try:
+            return cls(tuple(map(LeftOutRange.from_json, value["ranges"])))
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"it does not say what is left out: {error!r}"
+            raise ValueError(message) from error
 
 
 NOTHING_LEFT_OUT: Final = LeftOut()
+LEFT_OUT_FILE: Final = LineageFile("left_out.json", LeftOut)
+APPROVED_LEFT_OUT_FILE: Final = ControlFile("left_out/{}.json", LeftOut, key="operation")
 
 
 def file_position(uri: str) -> str:
@@ -149,30 +161,23 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def left_out_in(path: ControlPath) -> LeftOut:
-    """Read the excluded ranges of a file, none if there is no file. Raises DamagedFile, ControlUnreachable."""
-    value = require_json(path)
-    if value is None:
-        return NOTHING_LEFT_OUT
-    try:
-        return LeftOut(tuple(LeftOutRange.from_json(value) for value in value[_RANGES]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(path, f"it does not say what is left out: {error!r}") from error
-
-
 def read_left_out(home: StreamHome, lineage: str | None) -> LeftOut:
     """Read the ranges that ``lineage`` excludes. Raises DamagedFile, ControlUnreachable.
 
     A damaged file must not let rows in.
     """
-    return left_out_in(home.lineage(lineage).left_out) if lineage else NOTHING_LEFT_OUT
+    return (LEFT_OUT_FILE.of(home, lineage).require() if lineage else None) or NOTHING_LEFT_OUT
+
+
+def read_approved(home: StreamHome, operation: str) -> LeftOut:
+    """Read the approved ranges of an operation. Raises DamagedFile, ControlUnreachable."""
+    return APPROVED_LEFT_OUT_FILE.of(home, operation).require() or NOTHING_LEFT_OUT
 
 
 def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
     """Save the approved ranges for a second run of the operation. Raises UnwritablePath, DiskFull."""
-    path = home.control_files.left_out(operation)
-    have_folder(path.parent, "what is left out")
-    write_json(path, left_out.record())
+    have_folder(APPROVED_LEFT_OUT_FILE.folder(home), "what is left out")
+    APPROVED_LEFT_OUT_FILE.of(home, operation).write(left_out)
 
 
 def examine_left_out(home: StreamHome) -> LeftOut:

@@ -5,31 +5,32 @@ A topic that is deleted and made again keeps its name and gets another id. Offse
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  the type of a field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.errors import DamagedFile, SourceReplaced
-from sessionizer.home.json_file import require_json, write_json
-from sessionizer.home.stamp import stamped
+from sessionizer.errors import SourceReplaced
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import LineageFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
-_IDS: Final = "ids"
+
+@dataclass(frozen=True, slots=True)
+class SourceIds(JsonRecord):
+    """The ``ids`` by the names of topics, or of the table."""
+
+    ids: Mapping[str, str]
+
+
+SOURCE_IDS_FILE: Final = LineageFile("source.json", SourceIds)
 
 
 def read_source_ids(home: StreamHome, lineage: str) -> dict[str, str]:
-    """Read the ids by the names of topics, none in a lineage of an earlier release. Raises DamagedFile."""
-    path = home.lineage(lineage).source_ids
-    value = require_json(path)
-    if value is None:
-        return {}
-    ids = value.get(_IDS)
-    if not isinstance(ids, dict):
-        raise DamagedFile(path, "it lacks the ids of the source")
-    return {str(name): str(found) for name, found in ids.items()}
+    """Read the ids, none in a lineage of an earlier release. Raises DamagedFile."""
+    kept = SOURCE_IDS_FILE.of(home, lineage).require()
+    return {} if kept is None else dict(kept.ids)
 
 
 def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> None:
@@ -39,12 +40,7 @@ def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> N
     """
     known = read_source_ids(home, lineage)
     if ids and known != {**known, **ids}:
-        write_json(home.lineage(lineage).source_ids, record_of_ids({**known, **ids}))
-
-
-def record_of_ids(ids: Mapping[str, str]) -> JsonObject:
-    """Return the content of ``source.json``."""
-    return stamped({_IDS: dict(ids)})
+        SOURCE_IDS_FILE.of(home, lineage).write(SourceIds({**known, **ids}))
 
 
 def known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON

@@ -7,9 +7,10 @@ be removed from the spec, because their effect is in the state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessionizer.errors import MigrationRefused
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.stamp import typed_digest
 
 if TYPE_CHECKING:
@@ -19,21 +20,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedMigration:
+class AppliedMigration(JsonRecord):
     """A migration that a lineage chain has had: its ``id``, the ``digest`` of its text, and when (epoch ms)."""
 
     id: str
     digest: str
     at: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return its fields as JSON values."""
-        return {"id": self.id, "digest": self.digest, "at": self.at}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> AppliedMigration:
-        """Read what ``to_json`` wrote. Raises KeyError, TypeError, ValueError."""
-        return cls(str(value["id"]), str(value["digest"]), int(value.get("at", 0)))
 
 
 def migration_digest(migration: Migration) -> str:

@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import NothingToSave, OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import activated_by
 
 if TYPE_CHECKING:
@@ -124,5 +124,5 @@ def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
     """Whether the operation has already given its lineage another spec, which is the last step of an apply."""
     if not record.has_done(Reached.SAVED):
         return False
-    kept = read_lineage_spec(home, record.lineage_from)
+    kept = SPEC_FILE.of(home, record.lineage_from).require()
     return kept is not None and kept.since >= record.begun_at

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
@@ -83,10 +83,10 @@ class ClusterLauncher:
         home.prepare_own()
         log = home.driver_log(call.uid)
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
-        write_launch(home, launch)
-        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.own_files.submission(call.uid)), *command]
+        LAUNCH_FILE.of(home).write(launch)
+        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.submission(call.uid)), *command]
         launch = launch.add_process(start_detached(noting, Path(launch.log), environment))
-        write_launch(home, launch)
+        LAUNCH_FILE.of(home).write(launch)
         return launch
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd
@@ -45,11 +45,11 @@ class LocalLauncher:
         home.prepare()
         home.prepare_own()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)))
-        write_launch(home, launch)
+        LAUNCH_FILE.of(home).write(launch)
         named = named_variables(home, call.folders.streams)
         environment = {**job_environment(os.environ, named), LOG_VARIABLE: launch.log}
         launch = launch.add_process(start_detached(command, Path(launch.log), environment))
-        write_launch(home, launch)
+        LAUNCH_FILE.of(home).write(launch)
         return launch
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:

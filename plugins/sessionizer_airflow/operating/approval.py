@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 
-from sessionizer.control.records.plan_record import PlanRecord, require_plan
+from sessionizer.control.records.operation_record import PlanRecord, require_plan
 from sessionizer.errors import TerminalError
 from sessionizer.stream_spec.document.duration import format_duration
 from sessionizer_airflow.alerting.alert import Alert, Kind

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.control.records.told_record import TOLD_OF_STUCK
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.home.clock import epoch_ms

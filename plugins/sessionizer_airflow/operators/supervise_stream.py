@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from sessionizer.control.records.airflow_records import HEALTH_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.health_record import read_health
-from sessionizer.control.records.supervision_record import SupervisionRecord
-from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer.control.stopping import ask_to_stop
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
@@ -115,11 +113,11 @@ class SuperviseStream(BaseOperator):
             return
         home, watch = self._supervisor.home, self._watch(context, watch_until)
         home.prepare()
-        before = read_watch(home)
+        before = WATCH_FILE.of(home).read()
         if before is not None and before.is_cleared_by(watch):
             ask_to_stop(home, CLEARED, self.log.info)
         # Only now, because a try that is killed before this must leave the clear to the next try.
-        write_watch(home, watch)
+        WATCH_FILE.of(home).write(watch)
         self._supervisor.take_over()
         self._begun = True
 
@@ -127,7 +125,7 @@ class SuperviseStream(BaseOperator):
         """Record that the watch has ended, so that a later mark on this task changes nothing."""
         _show(context, label)
         with suppress(SessionizerError):
-            write_watch(self._supervisor.home, replace(self._watch(context, epoch_ms()), ended=True))
+            WATCH_FILE.of(self._supervisor.home).write(replace(self._watch(context, epoch_ms()), ended=True))
 
     def _watch(self, context: Context, until: int) -> WatchRecord:
         """Return the record of this try. A cleared try has a higher number of clears than the one before."""
@@ -148,7 +146,7 @@ class SuperviseStream(BaseOperator):
             if decision is None:
                 handle_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
-        _show(context, label_of(decision, read_health(self._supervisor.home)))
+        _show(context, label_of(decision, HEALTH_FILE.of(self._supervisor.home).read()))
         self._say_what_waits()
         unwritten = self._supervisor.ledger.unwritten
         kept = unwritten.to_json() if unwritten else None

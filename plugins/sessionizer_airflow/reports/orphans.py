@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from sessionizer.control.records.told_record import TOLD_OF_ORPHAN
+from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
 from sessionizer.fleet.streams import all_streams
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify

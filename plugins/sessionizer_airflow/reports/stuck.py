@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from sessionizer.control.records.told_record import TOLD_OF_STUCK
+from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

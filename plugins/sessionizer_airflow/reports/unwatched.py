@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 
+from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.supervision_record import SupervisionRecord
-from sessionizer.control.records.told_record import TOLD_OF_UNWATCHED
-from sessionizer.control.records.watch_record import read_watch
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.streams import all_streams
@@ -130,7 +128,7 @@ def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream |
 
 def _last_watch(view: StreamView, now_ms: int) -> int:
     """Return when the newest watch ended or will end (epoch ms). Without one, a user runs the driver: now."""
-    watch = read_watch(view.home) if view.home is not None else None
+    watch = WATCH_FILE.of(view.home).read() if view.home is not None else None
     return watch.until if watch is not None and watch.until else now_ms
 
 

@@ -13,9 +13,9 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.launch_record import read_launch, write_launch
-from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.records.told_record import TOLD_OF_STUCK
+from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
+from sessionizer.control.records.exit_record import request_stop
+from sessionizer.control.records.launch_record import LAUNCH_FILE, read_launch
 from sessionizer.control.status.observation import State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -252,7 +252,7 @@ class Supervisor:
         launch = read_launch(self.home)
         if launch is not None and launch.uid == uid:
             with suppress(SessionizerError):
-                write_launch(self.home, replace(launch, ended_at=epoch_ms()))
+                LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
 
     def _traces(self, uid: str) -> DriverTraces:
         """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""

@@ -21,7 +21,7 @@ from sessionizer_airflow.supervision.failures import (
 
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

@@ -6,17 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat
-from sessionizer.control.records.supervision_record import read_supervision
+from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Ailment, Health
+from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
@@ -114,10 +113,10 @@ class Doctor:
 
     def look(self) -> Finding:
         """Examine the stream now. Never raises."""
-        now_ms, beat = epoch_ms(), read_heartbeat(self._home)
-        desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
-        before = self._health or read_health(self._home) or Health(worked_at=now_ms)
-        record = self._unwritten or read_supervision(self._home)
+        now_ms, beat = epoch_ms(), HEARTBEAT_FILE.of(self._home).read()
+        desired = DESIRED_FILE.of(self._home).examine().value or Desired(DesiredState.RUNNING)
+        before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
+        record = self._unwritten or SUPERVISION_FILE.of(self._home).read()
         told = record is not None and (record.waiting_told or record.given_up)
         self._health = examined(before, beat, desired, self._policy, now_ms, told=told)
         on_record = self._record()
@@ -135,7 +134,7 @@ class Doctor:
             return True
         self._written = health
         with suppress(SessionizerError):
-            write_health(self._home, health)
+            HEALTH_FILE.of(self._home).write(health)
             return True
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.errors import SessionizerError, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.failures import (
@@ -47,12 +47,12 @@ class Ledger:
 
         It is empty if there is none, because a damaged file must not keep a stream down.
         """
-        return self.unwritten or read_supervision(self.home) or SupervisionRecord()
+        return self.unwritten or SUPERVISION_FILE.of(self.home).read() or SupervisionRecord()
 
     def write(self, record: SupervisionRecord) -> None:
         """Write ``record`` to disk, or keep it in memory. Never raises."""
         try:
-            write_supervision(self.home, record)
+            SUPERVISION_FILE.of(self.home).write(record)
         except SessionizerError:  # no room, no right, no mount
             self.unwritten = record
         else:

@@ -16,8 +16,7 @@ from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Laun
 from sessionizer_airflow.supervision.failures import GO_ON, first_line, reason_to_give_up, what_to_do
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.health_record import Health
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import Health, SupervisionRecord
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer_airflow.supervision.failures import Failure
     from sessionizer_airflow.supervision.observe import Driver, Situation

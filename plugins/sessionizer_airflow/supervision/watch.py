@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -40,7 +40,7 @@ def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionR
     ``unwritten`` is the newest record, if it could not be written. It has the time of the next action.
     """
     now_ms = epoch_ms()
-    record = unwritten or read_supervision(home) or SupervisionRecord()
+    record = unwritten or SUPERVISION_FILE.of(home).read() or SupervisionRecord()
     try:
         situation = read_situation(home, policy, now_ms)
     except SessionizerError as error:

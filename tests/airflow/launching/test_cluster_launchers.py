@@ -16,8 +16,8 @@ from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.records.process_identity import is_alive
@@ -107,7 +107,7 @@ def launched(home: StreamHome) -> LaunchRecord:
 
 
 def works(home: StreamHome, uid: str) -> bool:
-    beat = read_heartbeat(home)
+    beat = HEARTBEAT_FILE.of(home).read()
     return beat is not None and beat.uid == uid and beat.batch_id is not None
 
 
@@ -135,7 +135,7 @@ def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor
     assert lease.host == "worker-7"
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
     assert isinstance(in_cluster().settle(), StandBy)
-    eventually(lambda: read_exit(home, uid))
+    eventually(lambda: EXIT_FILE.of(home, uid).read())
     assert not look_at(home, PATIENT_ENOUGH).call
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.records.plan_record import PlanRecord
+from sessionizer.control.records.operation_record import PlanRecord
 from sessionizer.state.seeds.database import leads_to
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, requested
 from sessionizer_airflow.operating.request import request_id

@@ -16,10 +16,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
+from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.stop_marker import stop_requested
-from sessionizer.control.records.watch_record import WatchRecord, read_watch
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
@@ -114,7 +113,7 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
         operator.resume(context(), {"watch_is_over": False, "line": ""}, **handed.kwargs)
     assert uid_of_launch(home) == uid
     assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
-    watch = read_watch(home)
+    watch = WATCH_FILE.of(home).read()
     assert watch is not None
     known = WatchRecord(run_id="now", try_number=1, max_tries=240, ended=True)
     assert replace(watch, until=0, streams=None) == known
@@ -184,7 +183,7 @@ def test_a_terminal_end_is_told_and_not_tried_again(
     (home.root.parents[1] / "behaviour").write_text("refuse")
     deferral(operator, context())
     deadline = time.monotonic() + 30
-    while read_exit(home, uid_of_launch(home)) is None:
+    while EXIT_FILE.of(home, uid_of_launch(home)).read() is None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     end_process(process_of(home))

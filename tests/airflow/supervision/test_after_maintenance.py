@@ -71,7 +71,7 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     home.prepare()
     job = multiprocessing.get_context("fork").Process(target=hold_for_ever, args=(home,))
     job.start()
-    eventually(lambda: home.control_files.operations.is_dir() and read_operations(home))
+    eventually(lambda: (home.control / "operations").is_dir() and read_operations(home))
     supervisor = new_supervisor()
     supervisor.policy = replace(supervisor.policy, stale_limit_ms=200, stale_alert_ms=400)
     assert supervisor.settle() == StandBy("desired state is MAINTENANCE (by alice, restore)")

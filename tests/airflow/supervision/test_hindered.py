@@ -9,7 +9,7 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,17 +17,18 @@ from sessionizer.causes.cause import HUNG, KILLED
 from sessionizer.causes.table import CAUSES
 from sessionizer.control import patience
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.heartbeat import read_heartbeat
-from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.airflow_records import SupervisionRecord
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.control.stopping import live_drivers
 from sessionizer.errors import ProgramMissing, UnwritablePath
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import kill
-from sessionizer_airflow.supervision import ledger as ledgers
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
@@ -53,7 +54,7 @@ class RefusedLauncher:
 
     def launch(self, home: StreamHome, call: object) -> LaunchRecord:
         home.prepare()
-        write_launch(home, LaunchRecord(uid=call.uid, at=int(time.time() * 1000), log="nowhere"))  # type: ignore[attr-defined]
+        LAUNCH_FILE.of(home).write(LaunchRecord(uid=call.uid, at=int(time.time() * 1000), log="nowhere"))  # type: ignore[attr-defined]
         raise self.error
 
 
@@ -70,7 +71,7 @@ def behave(home: StreamHome, how: str) -> None:
 
 
 def works(home: StreamHome) -> bool:
-    beat, launch = read_heartbeat(home), read_launch(home)
+    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
     return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
 
 
@@ -110,10 +111,14 @@ def test_a_damaged_desired_state_is_told(new_supervisor: NewSupervisor, home: St
 def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(home: StreamHome, record: object) -> None:
-        raise UnwritablePath(str(home.control), "supervision.json", "[Errno 28] No space left on device")
+    write = RecordFile.write
 
-    monkeypatch.setattr(ledgers, "write_supervision", full)
+    def full(file: RecordFile[Any], record: object) -> None:
+        if file.kind is SupervisionRecord:
+            raise UnwritablePath(str(file.path), "supervision.json", "[Errno 28] No space left on device")
+        write(file, record)
+
+    monkeypatch.setattr(RecordFile, "write", full)
     supervisor = impatient_to_tell(new_supervisor())
     healthy = supervisor.launcher
     supervisor.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
@@ -284,7 +289,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
     assert launch is not None
     assert lease is not None
     monkeypatch.delenv("PRETENDED_HOST")
-    write_launch(home, replace(launch, host="container-1"))
+    LAUNCH_FILE.of(home).write(replace(launch, host="container-1"))
     os.kill(known(launch.pid), signal.SIGKILL)
 
     def successor() -> bool:
@@ -306,20 +311,22 @@ def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(
     home.prepare()
     long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
     queued = LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued")
-    write_launch(home, queued)
+    LAUNCH_FILE.of(home).write(queued)
     assert live_drivers(home) == {"queued"}
-    write_launch(home, replace(queued, ended_at=long_ago + 1))
+    LAUNCH_FILE.of(home).write(replace(queued, ended_at=long_ago + 1))
     assert live_drivers(home) == set()
-    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").add_process(this_process()))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="here", at=long_ago, log="x").add_process(this_process()))
     assert live_drivers(home) == {"here"}
-    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").add_process(replace(this_process(), started=1)))
+    LAUNCH_FILE.of(home).write(
+        LaunchRecord(uid="here", at=long_ago, log="x").add_process(replace(this_process(), started=1))
+    )
     assert live_drivers(home) == set()
 
 
 def test_stop_on_the_command_line_asks_it_too(home: StreamHome, tmp_path: Path) -> None:
     home.prepare()
     long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
-    write_launch(home, LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued"))
     streams = tmp_path / "specs"
     streams.mkdir()
     shown = Platform(tmp_path, streams).call("stop", "clicks", "--wait", "0").stdout

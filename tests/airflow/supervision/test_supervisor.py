@@ -17,13 +17,12 @@ from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
 from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
-from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import identify, is_alive
-from sessionizer.control.records.stop_marker import stop_requested
-from sessionizer.control.records.watch_record import WatchRecord, write_watch
 from sessionizer.control.status import newest_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -73,7 +72,7 @@ def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def has_batch(home: StreamHome, uid: str) -> bool:
-    beat = read_heartbeat(home)
+    beat = HEARTBEAT_FILE.of(home).read()
     return beat is not None and beat.uid == uid and beat.batch_id is not None
 
 
@@ -102,7 +101,7 @@ def test_launches_once_and_is_adopted_by_the_next_watch(new_supervisor: NewSuper
 
 def test_a_launch_cut_short_is_waited_for_not_repeated(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     home.prepare()
-    write_launch(home, LaunchRecord(uid="half", at=int(time.time() * 1000), log="nowhere"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="half", at=int(time.time() * 1000), log="nowhere"))
     assert new_supervisor().settle() == Adopt("half", "STARTING")
 
 
@@ -188,7 +187,7 @@ def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_launch_record_name
     launch = live_process(home)
     (tmp_path / "passwords").write_text("ModuleNotFoundError: No module named 'secret matter'\n")
     (home.logs / "link").symlink_to(tmp_path / "passwords")
-    write_launch(home, replace(launch, log=named.format(tmp=tmp_path, logs=home.logs)))
+    LAUNCH_FILE.of(home).write(replace(launch, log=named.format(tmp=tmp_path, logs=home.logs)))
     os.kill(known(launch.pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     assert isinstance(new_supervisor().settle(), Wait)
@@ -208,7 +207,7 @@ def test_a_driver_that_works_shows_no_log_and_alarms_nobody(
 def test_terminal_error_is_not_retried(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     behave(home, "refuse")
     new_supervisor().settle()
-    eventually(lambda: read_exit(home, live_process(home).uid) is not None)
+    eventually(lambda: EXIT_FILE.of(home, live_process(home).uid).read() is not None)
     with pytest.raises(SupervisionEnded, match="names a column that is not there") as caught:
         eventually(lambda: new_supervisor().settle() is None)
     assert "unpause" in caught.value.remedy
@@ -222,7 +221,7 @@ def test_a_stopped_stream_has_its_driver_stopped_and_is_left_alone(
     assert look_at(home, new_supervisor().policy).call
     assert isinstance(new_supervisor().settle(), StandBy)
     assert stop_requested(home, uid)
-    eventually(lambda: read_exit(home, uid) is not None)
+    eventually(lambda: EXIT_FILE.of(home, uid).read() is not None)
     look = look_at(home, new_supervisor().policy)
     assert not look.call
     assert "STOPPED (by ops, maintenance window)" in look.line
@@ -346,7 +345,7 @@ def test_a_mark_on_a_run_of_the_past_stops_nothing(home: StreamHome, monkeypatch
     monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
     later = RUN.replace("2026", "2027")
     for watch in (WatchRecord(run_id=RUN, try_number=1, ended=True), WatchRecord(run_id=later, try_number=1)):
-        write_watch(home, watch)
+        WATCH_FILE.of(home).write(watch)
         emit(home, "success", previous=None, operator="SuperviseStream")
         emit_of_run(home, "success", BY_HAND, "SuperviseStream")
         assert read_desired(home).state is DesiredState.RUNNING
@@ -368,7 +367,7 @@ def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervis
     new_supervisor().launch()
     rival = live_process(home)
     assert rival.uid != uid
-    eventually(lambda: read_exit(home, rival.uid) is not None)
+    eventually(lambda: EXIT_FILE.of(home, rival.uid).read() is not None)
     assert new_supervisor().settle() == Adopt(uid, "RUNNING")
     lease = read_lease(home)
     assert lease is not None
@@ -384,7 +383,7 @@ def test_python_without_its_jvm_is_replaced(new_supervisor: NewSupervisor, home:
     identity = identify(jvm.pid)
     jvm.wait()
     assert identity is not None
-    write_launch(home, python.add_process(identity))
+    LAUNCH_FILE.of(home).write(python.add_process(identity))
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     assert live_process(home).uid != uid
     assert python.process is not None

@@ -10,15 +10,15 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import Verdict
 from sessionizer.home.home_place import HomePlace
-from sessionizer.home.json_file import write_record
 from sessionizer.home.lineage_home import commit_log, offset_log
 from sessionizer.home.platform_home import HomeIdentity, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.fingerprint import SPARK, Fingerprint, present_fingerprint, write_fingerprint
@@ -90,7 +90,7 @@ def drained_before(watched: WatchedStream) -> None:
 
 def made_by_another_release(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    file = watched.home.lineage(start_lineage(watched.home)).checkpoint_record
+    file = CHECKPOINT_FILE.of(watched.home, start_lineage(watched.home)).path
     file.write_text(json.dumps({**json.loads(file.read_text()), "checkpoint_format": 99}))
 
 
@@ -104,7 +104,7 @@ def made_by_another_engine(watched: WatchedStream) -> None:
 def lineage_damaged(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
     start_lineage(watched.home)
-    watched.home.control_files.lineage.write_text("{")
+    watched.home.lineage_record.write_text("{")
 
 
 def restore_cut_short(watched: WatchedStream) -> None:
@@ -127,7 +127,7 @@ def tried(watched: WatchedStream, terms: Terms) -> None:
 
 def desired_damaged(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    watched.home.control_files.desired.write_text("{")
+    (watched.home.control / "desired.json").write_text("{")
 
 
 def no_folder_of_logs(watched: WatchedStream) -> None:
@@ -196,7 +196,7 @@ def table_behind(watched: WatchedStream) -> None:
 def home_copied(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
     place = HomePlace("/srv/first", "another-machine")
-    write_record(identity_file(watched.home.control_base), HomeIdentity.at("5d1c0f3e9a7b2468", place))
+    identity_file(watched.home.control_base).write(HomeIdentity.at("5d1c0f3e9a7b2468", place))
 
 
 def behaves(how: str) -> Callable[[WatchedStream], object]:
@@ -262,7 +262,7 @@ def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStre
 
 def check_not_told_again(watched: WatchedStream, refusal: Refusal) -> None:
     """What is terminal is left alone from now on, what is transient tried again and again: neither is news."""
-    driver = launched(watched.home).uid if watched.home.control_files.launch.exists() else None
+    driver = launched(watched.home).uid if (watched.home.control / "launch.json").exists() else None
     terminal = CAUSES[refusal.cause].verdict is Verdict.TERMINAL
     for _ in range(3):
         settle_and_tell(watched.supervisor(refusal.command), watched.said)
@@ -309,7 +309,7 @@ def test_what_people_are_told_of_a_stale_mount(watched: WatchedStream, tmp_path:
 def test_what_people_are_told_of_a_file_that_cannot_be_reached(watched: WatchedStream) -> None:
     """It is not damaged: nobody can tell."""
     write_desired(watched.home, DesiredState.RUNNING, by="ops", why="")
-    with mount_without_server(mounted(watched.home.control_files.desired)):
+    with mount_without_server(mounted(watched.home.control / "desired.json")):
         watched.watch(scripted_driver)
     watched.check("ControlUnreachable", names="desired.json: Transport endpoint is not connected")
 
@@ -322,8 +322,8 @@ def test_people_are_not_told_of_a_driver_that_finds_another_at_work(watched: Wat
     owner = launched(watched.home).uid
     watched.supervisor(real_driver).launch()
     refused = launched(watched.home).uid
-    watched.watch(scripted_driver, lambda: read_exit(watched.home, refused))
-    ended = read_exit(watched.home, refused)
+    watched.watch(scripted_driver, lambda: EXIT_FILE.of(watched.home, refused).read())
+    ended = EXIT_FILE.of(watched.home, refused).read()
     assert ended is not None
     assert ended.error_type == "LeaseHeld"
     decision = watched.supervisor(scripted_driver).settle()

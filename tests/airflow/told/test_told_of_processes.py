@@ -93,7 +93,7 @@ def test_what_people_are_told_of_a_driver_whose_machine_is_gone(watched: Watched
     watched.platform.add("clicks")
     watched.watch(on_another_machine, lambda: works(watched.home))
     process = known(launched(watched.home).pid)
-    watched.home.control_files.launch.unlink()
+    (watched.home.control / "launch.json").unlink()
     os.kill(process, signal.SIGKILL)
     watched.watch(on_another_machine, patience={**IMPATIENT, "takeover_after_ms": 2_000})
     watched.check("out_of_sight", names="worker-7 cannot be seen from here")

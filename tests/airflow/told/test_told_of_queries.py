@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from sessionizer.control.lease.lease import fence
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
 from support.faults import spoiled_streams as spoiled
@@ -193,7 +193,7 @@ def test_what_people_are_told_of_a_full_heap(watched: WatchedStream, monkeypatch
 
 
 def is_in_a_batch(home: StreamHome) -> bool:
-    beat = read_heartbeat(home)
+    beat = HEARTBEAT_FILE.of(home).read()
     return beat is not None and beat.uid == launched(home).uid and bool(beat.running_tasks)
 
 
@@ -240,7 +240,7 @@ def test_people_are_not_told_of_a_driver_that_makes_way_for_another(watched: Wat
     first = launched(watched.home).uid
     fence(watched.home)
     watched.drive(lambda: launched(watched.home).uid != first)
-    ended = read_exit(watched.home, first)
+    ended = EXIT_FILE.of(watched.home, first).read()
     assert ended is not None
     assert (ended.outcome, ended.error_type) == (ExitOutcome.LEASE_LOST, "LeaseLost")
     assert watched.told == []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import running_line
@@ -78,7 +78,7 @@ def test_a_driver_is_never_replaced_while_its_batch_gets_on(platform: Platform) 
     assert beat is not None
     assert (beat.batch_ms or 0) > max(2 * STALE_MS, GRACE_MS), "it was no long batch: try more events"
     assert any(" tasks" in what for what in told), told
-    record = read_supervision(platform.home)
+    record = SUPERVISION_FILE.of(platform.home).read()
     assert record is None or record.failures == 0
 
 
@@ -103,7 +103,7 @@ def test_a_stop_is_heard_at_the_end_of_the_batch(platform: Platform) -> None:
     assert uid is not None
     platform.run_now(f"{platform.stream}.stop")
     wait_until(lambda: look(platform).state is State.STOPPING, 120, "the driver to hear of it")
-    wait_until(lambda: read_exit(platform.home, uid) is not None, 1_500, "the end of its batch")
-    ended = read_exit(platform.home, uid)
+    wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 1_500, "the end of its batch")
+    ended = EXIT_FILE.of(platform.home, uid).read()
     assert ended is not None
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 1)

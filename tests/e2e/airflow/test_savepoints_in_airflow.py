@@ -75,7 +75,7 @@ def test_a_stream_gets_its_savepoint_while_another_fails_to(platform: Platform) 
     wait_until(lambda: platform.look().state.is_live, 30, "a driver at work")
     visits = platform.of("visits").home
     visits.prepare()
-    visits.control_files.lineage.write_text("{")
+    visits.lineage_record.write_text("{")
     run, state = run_to_its_end(platform, SCHEDULED)
     assert state == "failed", "nobody would notice"
     found = {
@@ -103,7 +103,7 @@ def test_the_task_that_failed_ends_with_what_to_do(platform: Platform) -> None:
 
 
 def test_what_was_just_saved_is_not_saved_again(platform: Platform) -> None:
-    platform.of("visits").home.control_files.lineage.unlink()
+    platform.of("visits").home.lineage_record.unlink()
     run, state = run_to_its_end(platform, SCHEDULED)
     assert state == "success"
     assert {task["task_id"]: task["state"] for task in tasks(platform, SCHEDULED, run)} == {

@@ -9,10 +9,9 @@ from urllib.parse import quote
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, request_stop
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import identify, is_alive
-from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
@@ -32,7 +31,7 @@ from support.processes.file_notifier import told
 from support.processes.live_airflow import TASK
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from support.processes.live_airflow import Platform
 
 BUDGET = 3
@@ -225,7 +224,7 @@ def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
     start(platform)
     uid = platform.wait_for_driver()
     platform.run_now("clicks.stop")
-    wait_until(lambda: read_exit(platform.home, uid) is not None, 30, "the driver's end")
+    wait_until(lambda: EXIT_FILE.of(platform.home, uid).read() is not None, 30, "the driver's end")
     assert_stands_by(platform)
     platform.run_now("clicks.start")
     platform.wait_for_driver(other_than=uid)

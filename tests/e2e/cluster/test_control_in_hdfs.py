@@ -35,7 +35,7 @@ def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
     platform.wait_for_watch()
     clicks.wait_until_all_is_in()
     home = platform.home
-    assert is_there(home.control_files.lineage)
+    assert is_there(home.lineage_record)
     assert not is_there(home.own / "lineage.json")
     nobody_sees_the_home(platform, running_yarn)
     assert "clicks" in status(platform, clicks)

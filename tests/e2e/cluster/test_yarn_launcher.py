@@ -11,8 +11,8 @@ import pytest
 
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
@@ -50,7 +50,7 @@ def working(supervisor: Supervisor) -> str:
 
 
 def works(home: StreamHome) -> bool:
-    beat, launch = read_heartbeat(home), read_launch(home)
+    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
     return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
 
 
@@ -91,7 +91,7 @@ def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
     second = working(supervisor)
     write_desired(supervisor.home, DesiredState.STOPPED, by="ops", why="")
     assert isinstance(supervisor.settle(), StandBy)
-    eventually(lambda: read_exit(supervisor.home, second))
+    eventually(lambda: EXIT_FILE.of(supervisor.home, second).read())
     eventually(lambda: states(yarn, second) == ["FINISHED"])
 
 

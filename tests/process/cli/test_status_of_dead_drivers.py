@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import HUNG
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
@@ -42,7 +42,7 @@ def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: P
         failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
         counted_uid="driver-1", restart_at=epoch_ms() - 1,
     )  # fmt: skip
-    write_supervision(home, record)
+    SUPERVISION_FILE.of(home).write(record)
     shown = platform.call("status").stdout
     assert f"was replaced: silent for 160 s. What to do: {HUNG.remedy}" in shown
     assert "unpause the DAG visits.supervise" in shown

@@ -18,7 +18,7 @@ from sessionizer.control.lease.lease import Lease, acquire, fence
 from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
 from sessionizer.control.lease.watch import LeaseWatch
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.lease_record import Vacancy, owned_by
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
@@ -220,7 +220,7 @@ def _held_elsewhere(home: StreamHome, acquired_ms_ago: int) -> None:
 
 
 def _beat(home: StreamHome, uid: str, at: int) -> None:
-    write_heartbeat(home, Heartbeat(uid, at, at, Phase.RUNNING))
+    HEARTBEAT_FILE.of(home).write(Heartbeat(uid, at, at, Phase.RUNNING))
 
 
 @contextmanager
@@ -353,7 +353,7 @@ def test_an_owner_that_was_paused_finds_its_lease_lost(home: StreamHome) -> None
     owner = _FORK.Process(target=_drive_from_elsewhere, args=(home,), daemon=True)
     owner.start()
     deadline = time.monotonic() + 60
-    while read_heartbeat(home) is None:
+    while HEARTBEAT_FILE.of(home).read() is None:
         assert owner.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0.02)

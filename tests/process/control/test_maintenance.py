@@ -14,8 +14,8 @@ from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import Phase, read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.unfinished_operation import read_unfinished
@@ -54,7 +54,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
     write_desired(home, DesiredState.RUNNING, by="bob", why="")
     said: list[str] = []
     with held_for(home, JOB, 30, said.append) as lease:
-        ended = read_exit(home, "driver-1")
+        ended = EXIT_FILE.of(home, "driver-1").read()
         assert ended is not None
         assert ended.outcome is ExitOutcome.STOPPED
         assert read_desired(home).state is DesiredState.MAINTENANCE
@@ -91,7 +91,7 @@ def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_fr
 def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
     with held_for(home, JOB, 5, print) as lease:
         deadline = time.monotonic() + 10
-        while (beat := read_heartbeat(home)) is None:
+        while (beat := HEARTBEAT_FILE.of(home).read()) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert (beat.uid, beat.phase) == (lease.uid, Phase.STARTING)
@@ -104,10 +104,10 @@ def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
 def test_a_command_that_lost_its_lease_beats_no_more(home: StreamHome) -> None:
     lease = acquire(home, "restore-1")
     with holder_beats(lease, every_s=0.01):
-        while read_heartbeat(home) is None:
+        while HEARTBEAT_FILE.of(home).read() is None:
             time.sleep(0.01)
         fence(home, "restore-1")
         time.sleep(0.05)
-        home.control_files.heartbeat.unlink()
+        (home.control / "heartbeat.json").unlink()
         time.sleep(0.1)
-        assert read_heartbeat(home) is None
+        assert HEARTBEAT_FILE.of(home).read() is None

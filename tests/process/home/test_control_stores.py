@@ -103,6 +103,6 @@ def test_all_homes_with_one_control_root_have_one_identity(control: ControlPath,
     lineage = start_lineage(home)
     assert active_lineage(home) == lineage
     (home.lineage(lineage).records / "types.json").write_text("{}")
-    remove(home.control_files.lineage)
+    remove(home.lineage_record)
     with pytest.raises(DamagedFile, match=r"lineage.json is damaged: the file is gone"):
         read_lineage(home)

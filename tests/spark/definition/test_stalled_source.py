@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import click
@@ -46,7 +46,7 @@ def send(stage: Stage, *lines: str) -> None:
 
 
 def open_in_heartbeat(stage: Stage) -> int | None:
-    beat = read_heartbeat(stage.stream_home)
+    beat = HEARTBEAT_FILE.of(stage.stream_home).read()
     return None if beat is None else beat.open_keys
 
 

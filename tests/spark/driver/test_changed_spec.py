@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import offset_log
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.stream_spec.decisions import decisions_of
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -82,7 +83,7 @@ def contents(folders: list[Path]) -> dict[Path, bytes]:
 def test_rules_may_change_when_every_batch_is_over(spark: SparkSession, stage: Stage) -> None:
     go_on(spark, stage, OTHER_GAP)
     assert stage.lineage
-    noted = read_lineage_spec(stage.stream_home, stage.lineage)
+    noted = SPEC_FILE.of(stage.stream_home, stage.lineage).require()
     assert noted is not None
     assert noted.document["rules"]["gap_timeout"] == "31 seconds"
 
@@ -152,7 +153,7 @@ def test_other_tables_are_refused_for_a_batch_that_has_written(
 
 def test_a_lineage_whose_record_was_removed_takes_what_the_file_says(spark: SparkSession, stage: Stage) -> None:
     assert stage.lineage
-    stage.stream_home.lineage(stage.lineage).spec.unlink()
+    SPEC_FILE.of(stage.stream_home, stage.lineage).path.unlink()
     running = go_on(spark, stage, OTHER_GAP, apply=False)
     assert running.spec == stage.spec()
     assert go_on(spark, stage, {}, apply=False).pending
@@ -165,7 +166,7 @@ def test_a_stream_that_never_ran_a_batch_may_have_other_key_groups(spark: SparkS
 
 def test_a_record_that_is_damaged_is_not_guessed(spark: SparkSession, stage: Stage) -> None:
     assert stage.lineage
-    stage.stream_home.lineage(stage.lineage).spec.write_text("{")
+    SPEC_FILE.of(stage.stream_home, stage.lineage).path.write_text("{")
     with pytest.raises(DamagedFile):
         go_on(spark, stage, {})
 
@@ -182,7 +183,7 @@ def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take
     with DriverProcess.start(stage, "other", until="caught-up", apply=True) as driver:
         assert driver.wait() == InvalidSpec.exit_code
         assert "key_groups is 5. Run" in driver.said
-    ended = read_exit(stage.stream_home, "other")
+    ended = EXIT_FILE.of(stage.stream_home, "other").read()
     assert ended
     assert (ended.error_type, ended.terminal) == ("InvalidSpec", True)
     assert CheckpointLog(stage.checkpoint).begun() == batches
@@ -190,7 +191,7 @@ def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take
 
 def test_a_checkpoint_of_another_release_is_refused_before_anything_is_changed(stage: Stage) -> None:
     assert stage.lineage
-    record = stage.stream_home.lineage(stage.lineage).checkpoint_record
+    record = CHECKPOINT_FILE.of(stage.stream_home, stage.lineage).path
     written = record.read_text()
     kept = [stage.stream_home.root / name for name in ("lineages", "tables", "control/lineages")]
     for uid, text, said in (
@@ -206,7 +207,7 @@ def test_a_checkpoint_of_another_release_is_refused_before_anything_is_changed(s
             assert said in driver.said
             assert CAUSES["UnreadableLineage"].remedy.partition(" …")[0] in driver.said
             assert "starting Spark" not in driver.said
-        ended = read_exit(stage.stream_home, uid)
+        ended = EXIT_FILE.of(stage.stream_home, uid).read()
         assert ended
         assert (ended.error_type, ended.terminal) == ("UnreadableLineage", True)
         assert contents(kept) == before

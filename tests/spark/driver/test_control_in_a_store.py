@@ -8,9 +8,8 @@ import pytest
 
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.errors import LeaseHeld, LeaseLost
 from sessionizer.home.data_root import uri_of
 from support.expected.checkpoint_log import CheckpointLog
@@ -45,7 +44,7 @@ def test_drivers_stop_start_are_refused_fenced_and_killed_by_records_in_hdfs(
             assert second.wait() == LeaseHeld.exit_code, second.said[-4_000:]
         request_stop(home, "a", "a test")
         assert first.wait() == 0, first.said[-4_000:]
-    ended, beat = read_exit(home, "a"), read_heartbeat(home)
+    ended, beat = EXIT_FILE.of(home, "a").read(), HEARTBEAT_FILE.of(home).read()
     assert ended is not None
     assert ended.outcome is ExitOutcome.STOPPED
     assert beat is not None

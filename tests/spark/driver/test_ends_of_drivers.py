@@ -12,8 +12,7 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.history.sample import PHASES
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -124,7 +123,7 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     with pytest.raises((QueryFailed, QueryInterrupted)):
         run(stage, say)
     asked.join()
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
     assert not committed_batches(stage.checkpoint)
@@ -141,7 +140,7 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     said: list[str] = []
     run(stage, said.append)
     assert [line for line in said if "stop requested: stopped before the next batch" in line], said
-    ended = read_exit(stage.stream_home, "a")
+    ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended is not None
     assert ended.outcome is ExitOutcome.STOPPED
     history = read_history(stage.stream_home, 0, epoch_ms())

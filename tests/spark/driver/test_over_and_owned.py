@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import StreamDrained, TableOwned
-from sessionizer.lineage.drained import read_drain
+from sessionizer.lineage.drained import DRAINED_FILE
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
@@ -34,7 +34,7 @@ def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> No
     sessions = table_rows(shared / "sessions")
     assert len(sessions) == 2
     assert first.lineage
-    drain = read_drain(first.stream_home, first.lineage)
+    drain = DRAINED_FILE.of(first.stream_home, first.lineage).require()
     assert drain is not None
     assert (drain.batch_id, drain.over_at is not None) == (
         CheckpointLog(first.checkpoint).committed()[-1].batch_id,
@@ -46,7 +46,7 @@ def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> No
         with DriverProcess.start(first, f"night-2-{until}", until=until) as driver:
             assert driver.wait() == StreamDrained.exit_code
             assert "`--until caught-up`" in driver.said
-    ended = read_exit(first.stream_home, "night-2-stopped")
+    ended = EXIT_FILE.of(first.stream_home, "night-2-stopped").read()
     assert ended is not None
     assert (ended.error_type, ended.terminal) == ("StreamDrained", True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.heartbeat import Phase, read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import WORKER_DAEMON
@@ -20,7 +20,7 @@ from support.streams.stage import Stage, clicks_spec
 
 def _has_done_a_step(stage: Stage) -> bool:
     """Whether the start shows progress before there is a query. A supervisor goes by that."""
-    beat = read_heartbeat(stage.stream_home)
+    beat = HEARTBEAT_FILE.of(stage.stream_home).read()
     return beat is not None and beat.phase is Phase.STARTING and beat.lineage is None and beat.progress_at is not None
 
 

@@ -10,11 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import is_alive
-from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS, settings_of_batch
@@ -90,8 +89,8 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         rows = DeltaTable(str(home.table("sessions"))).to_pyarrow_table().to_pylist()
         assert [row["key"] for row in rows] == ["ann"]
         request_stop(home, decision.uid, "the test is over")
-        eventually(lambda: read_exit(home, decision.uid), 60)
-        record = read_exit(home, decision.uid)
+        eventually(lambda: EXIT_FILE.of(home, decision.uid).read(), 60)
+        record = EXIT_FILE.of(home, decision.uid).read()
         assert record is not None
         assert record.outcome is ExitOutcome.STOPPED
         assert partitions_of_state(home) == "2", "not Spark's 200"
@@ -130,7 +129,7 @@ def write_stream(project: Project) -> None:
 
 
 def has_landed(home: StreamHome, uid: str) -> bool:
-    beat, ended = read_heartbeat(home), read_exit(home, uid)
+    beat, ended = HEARTBEAT_FILE.of(home).read(), EXIT_FILE.of(home, uid).read()
     assert ended is None, ended
     return beat is not None and beat.uid == uid and bool(beat.sessions_rows)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import DataAway, HomeCopied, RowsMissing, StateBehindTables
 from support.expected.folder_digest import folder_digest
 from support.expected.landed import table_rows
@@ -48,7 +48,7 @@ def refused(stage: Stage, uid: str) -> type[Exception]:
         code = driver.wait()
         assert "starting Spark" not in driver.said
     assert (folder_digest(stage.root / "lake"), folder_digest(stage.stream_home.root / "lineages")) == before
-    ended = read_exit(stage.stream_home, uid)
+    ended = EXIT_FILE.of(stage.stream_home, uid).read()
     assert ended is not None
     found = {kind.__name__: kind for kind in (StateBehindTables, DataAway, RowsMissing, HomeCopied)}[
         str(ended.error_type)

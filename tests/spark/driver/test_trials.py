@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.errors import LineageLeft
 from sessionizer.fleet.streams import one_stream
@@ -89,7 +89,7 @@ def die(*_: object) -> None:
 
 def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
     home = failed.stage.stream_home
-    ended, trial = read_exit(home, "unfit"), read_trial(home, failed.second)
+    ended, trial = EXIT_FILE.of(home, "unfit").read(), read_trial(home, failed.second)
     assert ended is not None
     assert (ended.error_type, ended.terminal) == ("LineageLeft", False)
     assert trial is not None

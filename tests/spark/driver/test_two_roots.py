@@ -14,6 +14,7 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DamagedFile, DataElsewhere
 from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from support.expected.landed import assert_as_defined
 from support.places import REPOSITORY, mounted
 from support.processes.driver_process import DriverProcess, run_to_end
@@ -47,7 +48,7 @@ def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_w
     for file in (home.lineage_records / str(lineage)).iterdir():
         file.rename(home.root / "lineages" / str(lineage) / file.name)
     shutil.rmtree(mounted(home.lineage_records))
-    record = home.lineage(str(lineage)).checkpoint_record
+    record = CHECKPOINT_FILE.of(home, str(lineage)).path
     record.write_text(
         json.dumps({name: told for name, told in json.loads(record.read_text()).items() if name != "data"})
     )

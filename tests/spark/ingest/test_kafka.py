@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import SourceReplaced, SourceUnreachable
@@ -109,7 +109,7 @@ def test_a_topic_made_anew_is_refused_by_name_however_long_it_is(
     with DriverProcess.start(stage, "b", until="caught-up") as driver:
         assert driver.wait() == SourceReplaced.exit_code, driver.said[-4_000:]
 
-    ended = read_exit(stage.stream_home, "b")
+    ended = EXIT_FILE.of(stage.stream_home, "b").read()
     assert ended
     assert (ended.terminal, ended.error_type) == (True, "SourceReplaced")
     assert f"`sessionizer switch --accept-loss {stage.name}`" in driver.said

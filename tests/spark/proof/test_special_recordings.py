@@ -8,10 +8,9 @@ import pytest
 from delta.tables import DeltaTable
 
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.home.json_file import write_json
 from sessionizer.lineage.checkpoint import committed_batch, committed_batches
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange
+from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
 from sessionizer.spark.proof.prove import ProofRequest, prove
 from sessionizer.state.proof.comparison import Kind
 from sessionizer.state.proof.result import Verdict
@@ -77,7 +76,7 @@ def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     uris = tuple(f"file:{file}" for file in sorted(stage.feed.iterdir())[2:3])
     assert stage.lineage
     out = LeftOut((LeftOutRange("one", files=uris),))
-    write_json(stage.stream_home.lineage(stage.lineage).left_out, out.record())
+    LEFT_OUT_FILE.of(stage.stream_home, stage.lineage).write(out)
     proof = proved(spark, caught_up(spark, stage), batches=50)
     assert_equal(proof)
     refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'left_out'").count()

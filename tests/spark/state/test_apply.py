@@ -16,7 +16,7 @@ from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.apply import Apply
@@ -131,7 +131,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     assert pending.step is Reached.STOPPED
     done = execute(Operation(home, pending, lambda: None), applying(spark, stage))
     assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
-    noted = read_lineage_spec(home, lineage)
+    noted = SPEC_FILE.of(home, lineage).require()
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]

@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
@@ -139,7 +139,7 @@ def plan_of(stage: Stage) -> Plan[RescalePlan]:
 def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Stage) -> None:
     home, before = stopped.stream_home, stopped.lineage
     plan = plan_of(stopped)
-    start_lineage(home, spec=read_lineage_spec(home, str(before)))
+    start_lineage(home, spec=SPEC_FILE.of(home, str(before)).require())
     stale = active_lineage(home)
     catch_up(spark, stopped)
     with pytest.raises(PlanChanged) as raised:

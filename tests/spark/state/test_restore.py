@@ -26,7 +26,7 @@ from sessionizer.spark.state.commands import restore
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.origin import read_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files, require_undamaged
 from sessionizer.state.savepoints.making import SavepointRequest
@@ -119,7 +119,7 @@ def test_the_stream_goes_on_from_there_and_ends_as_it_must(
     home, lineage = restored.stage.stream_home, restored.stage.lineage
     assert lineage
     assert lineage == record.lineage_to != restored.before
-    origin = read_origin(home, lineage)
+    origin = ORIGIN_FILE.of(home, lineage).require()
     assert origin is not None
     assert (origin.verb, origin.parent, origin.savepoint) == ("restore", restored.before, "middle")
     assert (record.outcome, read_desired(home).state) == (Ending.DONE, DesiredState.RUNNING)

@@ -18,7 +18,7 @@ from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.group_logs import FirstLog, carried
 from sessionizer.spark.state.lineages.initial_log import pack
 from sessionizer.state.lineages.handover import Step
-from sessionizer.state.lineages.origin import read_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
@@ -105,7 +105,7 @@ def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_
     assert now.latest_due_ms is not None
     assert before.latest_due_ms is not None
     assert now.latest_due_ms <= before.latest_due_ms
-    origin = read_origin(home, lineage)
+    origin = ORIGIN_FILE.of(home, lineage).require()
     assert origin is not None
     assert (origin.verb, origin.parent, origin.batch_id) == ("rescale", old, last)
 

@@ -12,9 +12,9 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import EngineChanged, NotAccepted
 from sessionizer.lineage.fingerprint import (
     DELTA,
+    FINGERPRINT_FILE,
     SPARK,
     present_fingerprint,
-    read_fingerprint,
     require_same_engine,
     write_fingerprint,
 )
@@ -68,7 +68,7 @@ def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spa
 
     after = carry_out(upgrading(spark, stage, SPARK))
     assert (stage.lineage, lineage_before(home, after)) == (after, before)
-    noted = read_fingerprint(home, after)
+    noted = FINGERPRINT_FILE.of(home, after).require()
     assert noted is not None
     assert noted.versions[SPARK] == spark.version
     require_same_engine(home, after)

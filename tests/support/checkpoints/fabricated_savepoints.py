@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.state.lineages.origin import Origin, write_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.lineages.standing import Position
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
@@ -89,4 +89,4 @@ def read_elsewhere(home: SavepointHome, since: int | None = None) -> None:
 def note_origin(home: StreamHome, lineage: str, savepoint: str) -> None:
     """Have a lineage be one that began with ``savepoint``."""
     home.lineage(lineage).records.mkdir(parents=True)
-    write_origin(home, lineage, Origin("restore", 0, "20261121T105500-000000", 7, savepoint))
+    ORIGIN_FILE.of(home, lineage).write(Origin("restore", 0, "20261121T105500-000000", 7, savepoint))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch
-from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
 def recorded(home: StreamHome) -> SupervisionRecord:
-    return read_supervision(home) or SupervisionRecord()
+    return SUPERVISION_FILE.of(home).read() or SupervisionRecord()
 
 
 def launched(home: StreamHome) -> LaunchRecord:
@@ -25,5 +25,5 @@ def launched(home: StreamHome) -> LaunchRecord:
 
 def works(home: StreamHome) -> bool:
     """Whether the driver that was launched last has come to a batch."""
-    beat, launch = read_heartbeat(home), read_launch(home)
+    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
     return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None

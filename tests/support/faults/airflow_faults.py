@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.live_airflow import TASK, tolerant
@@ -139,12 +139,12 @@ def pause_for_a_while(platform: Platform) -> None:
 
 
 def batches(platform: Platform) -> int:
-    beat = read_heartbeat(platform.home)
+    beat = HEARTBEAT_FILE.of(platform.home).read()
     return -1 if beat is None or beat.batch_id is None else beat.batch_id
 
 
 def has_stopped(platform: Platform, uid: str) -> bool:
-    record = read_exit(platform.home, uid)
+    record = EXIT_FILE.of(platform.home, uid).read()
     return record is not None and record.outcome is ExitOutcome.STOPPED
 
 

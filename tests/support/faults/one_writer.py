@@ -7,7 +7,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Self
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from support.processes.scripted_driver import JOURNAL
 
@@ -65,7 +65,7 @@ class OneWriterWatch:
             self._together.append(at_work)
 
     def _is_at_work(self, uid: str, process: ProcessIdentity) -> bool:
-        return bool(is_alive(process)) and read_exit(self._home, uid) is None
+        return bool(is_alive(process)) and EXIT_FILE.of(self._home, uid).read() is None
 
 
 def assert_written_in_turn(home: StreamHome) -> None:

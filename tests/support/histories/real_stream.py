@@ -19,11 +19,11 @@ from sessionizer.control.lease.lease import Lease
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, read_exit, write_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_append import append_once
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.commands.apply import ApplyRunner
@@ -217,7 +217,11 @@ class RealStream:
     def _end_killed_command(self) -> None:
         """Record the end of a command that died while it gave its lease back: this process outlives it."""
         lease = read_lease(self.home)
-        if lease is not None and lease.uid is not None and lease.may_be_at_work(read_exit(self.home, lease.uid)):
+        if (
+            lease is not None
+            and lease.uid is not None
+            and lease.may_be_at_work(EXIT_FILE.of(self.home, lease.uid).read())
+        ):
             write_exit(self.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
 
     def _typed(
@@ -243,7 +247,7 @@ class RealStream:
 
     def _document(self) -> dict[str, Any]:
         assert self.stage.lineage
-        record = read_lineage_spec(self.home, self.stage.lineage)
+        record = SPEC_FILE.of(self.home, self.stage.lineage).require()
         assert record is not None
         return {name: value for name, value in record.document.items() if name != "name"}
 

@@ -13,10 +13,10 @@ from sessionizer.control.history.files import hour_name, write_hour
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.heartbeat import Phase, read_heartbeat, write_heartbeat
-from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.errors import QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -101,9 +101,9 @@ def keep_beating(platform: Platform) -> None:
     """Date the beats of the drivers that work to now, but for the silent one."""
     for name in ("clicks", "checkout", "mobile_app", "search", "newsletter"):
         home, now = StreamHome.of(platform.home, name), epoch_ms()
-        found = read_heartbeat(home)
+        found = HEARTBEAT_FILE.of(home).read()
         assert found is not None
-        write_heartbeat(home, replace(found, at=now, progress_at=now))
+        HEARTBEAT_FILE.of(home).write(replace(found, at=now, progress_at=now))
 
 
 def _work(platform: Platform, name: str, course: Course, now: int, silent_ms: int = 1_000) -> None:
@@ -133,7 +133,7 @@ def write_course(home: StreamHome, course: Course, lineage: str, now: int) -> li
         for minute in range(MINUTES, -1, -1)
         if not 60 < minute < 74
     ]
-    home.control_files.history.mkdir(parents=True, exist_ok=True)
+    home.history.mkdir(parents=True, exist_ok=True)
     hours: dict[str, list[Sample]] = {}
     for sample in samples:
         hours.setdefault(hour_name(sample.at), []).append(sample)
@@ -182,7 +182,7 @@ def _idle(platform: Platform, name: str, now: int) -> None:
 def _end(platform: Platform, name: str, now: int, record: SupervisionRecord) -> None:
     lease, home = platform.drive(name, batch_id=31)
     record_failure(home, lease.uid, QueryInterrupted(name, record.cause or "memory", record.last_failure))
-    write_supervision(home, record)
+    SUPERVISION_FILE.of(home).write(record)
     for hours in (5, 4, 3, 2):
         add_mark(
             home,

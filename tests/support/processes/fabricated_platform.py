@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.control.lease.lease import Lease, acquire
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
@@ -69,7 +69,7 @@ class Platform:
 def beat(home: StreamHome, **figures: object) -> None:
     now = epoch_ms()
     facts: dict[str, object] = {"uid": "driver-1", "at": now, "started_at": now, "phase": Phase.RUNNING, **figures}
-    write_heartbeat(home, Heartbeat(**facts))  # type: ignore[arg-type]
+    HEARTBEAT_FILE.of(home).write(Heartbeat(**facts))  # type: ignore[arg-type]
 
 
 def put_on_trial(home: StreamHome, terms: Terms | None = None, drivers: str = "") -> str:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -67,7 +67,7 @@ class Platform:
     def working_uid(self) -> str | None:
         """The driver that has committed a batch and lives."""
         seen = self.look()
-        beat = read_heartbeat(self.home)
+        beat = HEARTBEAT_FILE.of(self.home).read()
         has_batch = beat is not None and beat.uid == seen.uid and beat.batch_id is not None
         # of one on another host nobody here can tell
         return seen.uid if seen.state.is_live and has_batch and seen.alive is not False else None

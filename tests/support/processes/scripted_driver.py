@@ -18,9 +18,8 @@ import time
 from pathlib import Path
 
 from sessionizer.control.lease.lease import Lease, acquire
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError, SourceFilesGone, SourceUnreachable, TerminalError, TransientError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -118,8 +117,7 @@ def write_batch(home: StreamHome, lease: Lease) -> None:
 
 def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
     rows = 0 if batch is None else (batch + 1) * ROWS_PER_BATCH
-    write_heartbeat(
-        home,
+    HEARTBEAT_FILE.of(home).write(
         Heartbeat(
             uid=uid,
             at=epoch_ms(),
@@ -131,7 +129,7 @@ def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
             spark_ui="http://127.0.0.1:4040",
             sessions_version=batch,
             sessions_rows=rows,
-        ),
+        )
     )
 
 

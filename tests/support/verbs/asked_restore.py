@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.operation_record import Ending, OperationRecord
-from sessionizer.control.records.plan_record import PlanRecord
+from sessionizer.control.records.operation_record import Ending, OperationRecord, PlanRecord
 from sessionizer_airflow.operating.request import request_id
 
 RUN = "manual__2026-11-23T10:00:00+00:00_x"

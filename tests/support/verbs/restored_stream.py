@@ -13,7 +13,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.lineage.left_out import left_out_in
+from sessionizer.lineage.left_out import read_approved
 from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
@@ -90,7 +90,7 @@ class Restored:
         """What would be done; of a restore that was begun, with what was left out then."""
         home = self.stage.stream_home
         pending = pending_operation(home)
-        begun = left_out_in(home.control_files.left_out(pending.id)) if pending else None
+        begun = read_approved(home, pending.id) if pending else None
         return plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun, move=self.move())
 
     def move(self) -> TableMove | None:

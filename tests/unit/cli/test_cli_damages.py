@@ -14,7 +14,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.platform_home import identity_file
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
-from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import BatchFacts
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -53,9 +53,9 @@ def files_of(home: StreamHome, lineage: str) -> dict[str, Path]:
     records = mounted(home.lineage(lineage).records)
     return {
         **{name: records / name for name in (*NEEDED, *NEEDED_IF_THERE)},
-        "lineage.json": mounted(home.control_files.lineage),
-        "desired.json": mounted(home.control_files.desired),
-        "home.json": mounted(identity_file(home.control_base)),
+        "lineage.json": mounted(home.lineage_record),
+        "desired.json": mounted(home.control / "desired.json"),
+        "home.json": mounted(identity_file(home.control_base).path),
     }
 
 
@@ -66,7 +66,7 @@ def stopped(platform: Platform) -> tuple[Platform, dict[str, Path]]:
     lease, home = platform.drive("clicks", batch_id=7)
     home.prepare_data()
     lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "clicks")))
-    write_kept_types(home, lineage, KeptTypes("event_time"))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
     BatchLog(home.lineage(lineage).batches).add(
         BatchFacts(
             batch_id=7, read=1, admitted=1, late=0, quarantined=0, sessions=0, open_before=0, open_after=1, held_bytes=9

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.control.status.newest_driver import NewestDriver
 from sessionizer.control.status.observation import ControlReading, State
 from sessionizer.control.status.observe import observe

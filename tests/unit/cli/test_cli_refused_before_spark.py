@@ -22,7 +22,7 @@ from sessionizer.errors import (
     UnknownSavepoint,
 )
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.state.lineages.origin import Origin, write_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def test_a_rollback_that_another_plan_was_approved_for(
 ) -> None:
     before = start_lineage(home)
     lineage = make_lineage(home, None)
-    write_origin(home, lineage, Origin("rescale", 1, before, 7))
+    ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 1, before, 7))
     activate_lineage(home, lineage, before)
     monkeypatch.setattr("sessionizer.state.lineages.origin.committed_batch", lambda _: 7)
     error = typed(platform, "rollback", "--approve", DIGEST)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.launch_record import SUBMITTED, LaunchRecord, require_shared_home, write_launch
+from sessionizer.control.records.launch_record import LAUNCH_FILE, SUBMITTED, LaunchRecord, require_shared_home
 from sessionizer.errors import HomeNotShared, InvalidSpec
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.stream_home import StreamHome
@@ -42,14 +42,14 @@ def test_a_driver_in_the_home_of_its_launcher_goes_on_also_when_another_was_laun
     home = elsewhere.add("clicks")
     home.prepare()
     home.driver_log(UID).touch()
-    write_launch(home, LaunchRecord(uid="ba9876543210", at=0, log="nowhere"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="ba9876543210", at=0, log="nowhere"))
     require_shared_home(home, UID, {SUBMITTED: "1"})
 
 
 def test_a_driver_in_a_copy_of_its_home_finds_no_launch_of_its_own(elsewhere: Platform) -> None:
     home = elsewhere.add("clicks")
     home.prepare()
-    write_launch(home, LaunchRecord(uid="ba9876543210", at=0, log=str(home.driver_log("ba9876543210"))))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="ba9876543210", at=0, log=str(home.driver_log("ba9876543210"))))
     with pytest.raises(HomeNotShared, match="it lacks the log of its launch"):
         require_shared_home(home, UID, {SUBMITTED: "1"})
 
@@ -66,7 +66,7 @@ def test_a_control_root_at_a_path_must_be_the_launchers_too(
     with pytest.raises(HomeNotShared, match=r"shared/streams/clicks/control on .*: it lacks the record of its launch"):
         require_shared_home(home, UID, {SUBMITTED: "1"})
     home.prepare()
-    write_launch(home, LaunchRecord(uid=UID, at=0, log="on another machine"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid=UID, at=0, log="on another machine"))
     require_shared_home(home, UID, {SUBMITTED: "1"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.stream_home import StreamHome
 
@@ -25,7 +25,7 @@ def test_a_launched_driver_that_never_starts_leaves_its_exit_record(platform: Pl
     home = platform.add("visits", "name: visits\n")
     result = platform.call("run", "visits", "--uid", "launched-1")
     assert isinstance(result.exception, InvalidSpec)
-    record = read_exit(home, "launched-1")
+    record = EXIT_FILE.of(home, "launched-1").read()
     assert record is not None
     assert (record.error_type, record.terminal) == ("InvalidSpec", True)
     assert [path.name for path in home.root.iterdir()] == ["control"]
@@ -36,7 +36,7 @@ def test_the_record_of_a_false_start_does_not_end_a_live_driver_of_that_uid(plat
     lease, home = platform.drive("visits")
     platform.add("visits", "name: visits\n")
     platform.call("run", "visits", "--uid", lease.uid)
-    assert read_exit(home, lease.uid) is None
+    assert EXIT_FILE.of(home, lease.uid).read() is None
 
 
 def test_a_person_who_misspells_leaves_nothing(platform: Platform) -> None:

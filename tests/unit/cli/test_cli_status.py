@@ -17,10 +17,9 @@ from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import write_json
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange
+from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
 from sessionizer.state.commands.restore import Restore
@@ -210,7 +209,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform) -> None
     home.prepare()
     lineage = start_lineage(home)
     assert "leaves out" not in platform.call("status").stdout
-    write_json(home.lineage(lineage).left_out, LeftOut((LeftOutRange("a*.json", files=("file:/a1.json",)),)).record())
+    LEFT_OUT_FILE.of(home, lineage).write(LeftOut((LeftOutRange("a*.json", files=("file:/a1.json",)),)))
     assert "visits: excludes from its source: a*.json (1 file)" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["left_out"] == ["a*.json (1 file)"]

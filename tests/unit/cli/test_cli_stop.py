@@ -11,11 +11,15 @@ import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.stop_marker import StopRequest, stop_requested
+from sessionizer.control.records.exit_record import (
+    STOP_FILE,
+    ExitOutcome,
+    ExitRecord,
+    stop_requested,
+    write_exit,
+)
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import read_record
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
@@ -50,7 +54,7 @@ def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
     driver.join()
     assert result.exit_code == 0
     assert "driver driver-1 has ended (stopped after batch 7)" in result.stdout
-    request = read_record(StopRequest, home.control / "stop.driver-1")
+    request = STOP_FILE.of(home, "driver-1").read()
     assert request is not None
     assert request.why == "a rest"
     again = platform.call("stop", "visits")

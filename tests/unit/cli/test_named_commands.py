@@ -15,8 +15,7 @@ from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
 from sessionizer.errors import Verdict
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.trial.figures import Figures
-from sessionizer.lineage.trial.late_backlog import late_backlog_line
+from sessionizer.lineage.trial.figures import Figures, late_backlog_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

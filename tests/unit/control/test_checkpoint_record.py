@@ -13,7 +13,12 @@ from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data, start_lineage
-from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
+from sessionizer.lineage.checkpoint_record import (
+    CHECKPOINT_FILE,
+    CheckpointRecord,
+    difference,
+    require_readable_lineage,
+)
 from support.places import mounted
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ def test_a_lineage_is_born_readable(home: StreamHome) -> None:
 
 def test_a_lineage_without_a_format_is_refused(home: StreamHome) -> None:
     lineage = start_lineage(home)
-    record = home.lineage(lineage).checkpoint_record
+    record = CHECKPOINT_FILE.of(home, lineage).path
     record.write_text("{")
     with pytest.raises(DamagedFile, match="not JSON"):
         require_readable_lineage(home, lineage)

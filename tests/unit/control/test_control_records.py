@@ -12,28 +12,29 @@ import pytest
 
 from sessionizer.control.housekeeping import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
 from sessionizer.control.records.desired_state import (
+    DESIRED_FILE,
     Desired,
     DesiredState,
-    examine_desired,
     read_desired,
     write_desired,
 )
 from sessionizer.control.records.exit_record import (
+    EXIT_FILE,
     MESSAGE_LIMIT,
+    STOP_FILE,
     ExitOutcome,
     ExitRecord,
-    examine_exit,
-    read_exit,
+    request_stop,
+    stop_requested,
     write_exit,
 )
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat, read_heartbeat, write_heartbeat
-from sessionizer.control.records.stop_marker import StopRequest, request_stop, stop_requested
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import read_record, write_json
+from sessionizer.home.json_file import write_json
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
-from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from support.places import mounted
 
 if TYPE_CHECKING:
@@ -43,22 +44,24 @@ BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second
 
 
 def test_a_heartbeat_comes_back(home: StreamHome) -> None:
-    assert read_heartbeat(home) is None
-    write_heartbeat(home, BEAT)
-    assert read_heartbeat(home) == BEAT
+    assert HEARTBEAT_FILE.of(home).read() is None
+    HEARTBEAT_FILE.of(home).write(BEAT)
+    assert HEARTBEAT_FILE.of(home).read() == BEAT
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf])
 def test_a_rate_that_json_cannot_say_is_left_out(home: StreamHome, rate: float) -> None:
-    write_heartbeat(home, Heartbeat("a", 5, 1, Phase.RUNNING, rows_per_second=rate))
-    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.RUNNING)
+    HEARTBEAT_FILE.of(home).write(Heartbeat("a", 5, 1, Phase.RUNNING, rows_per_second=rate))
+    assert HEARTBEAT_FILE.of(home).read() == Heartbeat("a", 5, 1, Phase.RUNNING)
 
 
 def test_a_newer_writer_may_say_more_and_an_older_one_less(home: StreamHome) -> None:
     write_json(home.control / "heartbeat.json", {**BEAT.to_json(), "new": {"x": 1}, "rows_per_second": 2})
-    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.0)
+    assert HEARTBEAT_FILE.of(home).read() == Heartbeat(
+        "a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.0
+    )
     write_json(home.control / "heartbeat.json", {"uid": "a", "at": 5, "started_at": 1, "phase": "idle"})
-    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.IDLE)
+    assert HEARTBEAT_FILE.of(home).read() == Heartbeat("a", 5, 1, Phase.IDLE)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +77,15 @@ def test_a_newer_writer_may_say_more_and_an_older_one_less(home: StreamHome) -> 
 )
 def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], complaint: str) -> None:
     write_json(home.control / "heartbeat.json", {**BEAT.to_json(), **change})
-    assert read_heartbeat(home) is None
-    assert complaint in (examine_heartbeat(home).damage or "")
+    assert HEARTBEAT_FILE.of(home).read() is None
+    assert complaint in (HEARTBEAT_FILE.of(home).examine().damage or "")
 
 
 def test_a_stop_told_by_a_driver_of_an_earlier_release_is_one(home: StreamHome) -> None:
     write_json(home.control / "heartbeat.json", {**BEAT.to_json(), "phase": "draining"})
     write_json(home.control / "exit.a.json", {"uid": "a", "at": 7, "outcome": "drained"})
-    assert read_heartbeat(home) == replace(BEAT, phase=Phase.STOPPING)
-    assert read_exit(home, "a") == ExitRecord("a", 7, ExitOutcome.STOPPED)
+    assert HEARTBEAT_FILE.of(home).read() == replace(BEAT, phase=Phase.STOPPING)
+    assert EXIT_FILE.of(home, "a").read() == ExitRecord("a", 7, ExitOutcome.STOPPED)
 
 
 def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
@@ -90,7 +93,7 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "an upgrade after all")
     assert stop_requested(home, "a")
     assert not stop_requested(home, "b")
-    request = read_record(StopRequest, home.control / "stop.a")
+    request = STOP_FILE.of(home, "a").read()
     assert request is not None
     assert request.why == "an upgrade after all"
     (home.control / "stop.b").touch()
@@ -100,15 +103,15 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
 
 
 def test_an_exit_record_comes_back_with_a_bounded_message(home: StreamHome) -> None:
-    assert read_exit(home, "a") is None
+    assert EXIT_FILE.of(home, "a").read() is None
     write_exit(home, ExitRecord("a", 7, ExitOutcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))
-    record = read_exit(home, "a")
+    record = EXIT_FILE.of(home, "a").read()
     assert record is not None
     assert (record.outcome, record.terminal, record.batch_id) == (ExitOutcome.FAILED, True, 3)
     assert len(record.message or "") == MESSAGE_LIMIT
     (home.control / "exit.b.json").write_text("{}")
-    assert read_exit(home, "b") is None
-    assert "uid is missing" in (examine_exit(home, "b").damage or "")
+    assert EXIT_FILE.of(home, "b").read() is None
+    assert "uid is missing" in (EXIT_FILE.of(home, "b").examine().damage or "")
 
 
 def test_a_stream_is_wanted_unless_somebody_said_otherwise(home: StreamHome) -> None:
@@ -122,7 +125,7 @@ def test_a_damaged_file_of_what_is_wanted_is_not_guessed(home: StreamHome) -> No
     (home.control / "desired.json").write_text("{")
     with pytest.raises(DamagedFile, match=r"desired\.json"):
         read_desired(home)
-    assert examine_desired(home).damage is not None
+    assert DESIRED_FILE.of(home).examine().damage is not None
 
 
 def test_lineages_sort_by_birth() -> None:
@@ -148,7 +151,7 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
     pointer = home.control / "lineage.json"
     pointer.unlink()
     assert active_lineage(home) is None
-    write_kept_types(home, lineage, KeptTypes("event_time"))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
     with pytest.raises(DamagedFile, match="gone"):
         active_lineage(home)
     pointer.write_text("{")
@@ -162,7 +165,7 @@ def test_records_of_an_earlier_release_are_read_and_written_beside_their_checkpo
     for file in home.lineage(lineage).records.iterdir():
         file.rename(beside / file.name)
     assert home.lineage(lineage).records == beside
-    write_kept_types(home, lineage, KeptTypes("event_time"))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
     assert sorted(path.name for path in beside.glob("*.json")) == ["checkpoint.json", "fingerprint.json", "types.json"]
     assert home.lineage(start_lineage(home, parent=lineage)).records == home.lineage_records / str(active_lineage(home))
     (home.control / "lineage.json").unlink()

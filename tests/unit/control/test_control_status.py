@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
-from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import ControlReading, Stall, State
 from sessionizer.control.status.observe import observe, read_observation
 from sessionizer.home.clock import epoch_ms
@@ -213,7 +212,7 @@ def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
 
     lease = acquire(home, "a")
     assert state() is State.STARTING
-    write_heartbeat(home, Heartbeat("a", epoch_ms(), epoch_ms(), Phase.IDLE))
+    HEARTBEAT_FILE.of(home).write(Heartbeat("a", epoch_ms(), epoch_ms(), Phase.IDLE))
     assert state() is State.IDLE
     request_stop(home, "a", "a test")
     assert state() is State.STOPPING

@@ -9,7 +9,7 @@ from upath import UPath
 
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import names_in
-from sessionizer.home.json_file import create_record
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
 
@@ -51,12 +51,12 @@ def test_of_two_that_claim_at_once_one_is_refused(tmp_path: Path, monkeypatch: p
     """The second finds nothing, and a moment later the mark of the first."""
     first, second = home_in(tmp_path / "laptop", tmp_path / "lake"), home_in(tmp_path / "cluster", tmp_path / "lake")
 
-    def create_after_the_first(path: Path, record: DataOwner) -> bool:
+    def create_after_the_first(file: RecordFile[DataOwner], record: DataOwner) -> bool:
         monkeypatch.undo()
         claim_data(first)
-        return create_record(path, record)
+        return file.create(record)
 
-    monkeypatch.setattr("sessionizer.lineage.data_owner.create_record", create_after_the_first)
+    monkeypatch.setattr(RecordFile, "create", create_after_the_first)
     with pytest.raises(DataOwned):
         claim_data(second)
     require_own_data(first)

@@ -10,10 +10,10 @@ from sessionizer.errors import DamagedFile, StreamDrained
 from sessionizer.home.lineage_home import commit_log
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import (
+    DRAINED_FILE,
     begin_drain,
     end_drain,
     examine_drain,
-    read_drain,
     require_not_drained,
 )
 
@@ -45,16 +45,16 @@ def test_a_drain_is_over_when_its_last_batch_is(home: StreamHome, lineage: str) 
     commit(home, lineage, 3)
     begin_drain(home, lineage)
     require_not_drained(home)
-    begun = read_drain(home, lineage)
+    begun = DRAINED_FILE.of(home, lineage).require()
     begin_drain(home, lineage)
-    assert begun == read_drain(home, lineage)
+    assert begun == DRAINED_FILE.of(home, lineage).require()
     end_drain(home, lineage)
     with pytest.raises(StreamDrained, match=r"'clicks' was drained on .* UTC after batch 3: every session is closed"):
         require_not_drained(home)
 
 
 def test_a_damaged_record_is_not_guessed(home: StreamHome, lineage: str) -> None:
-    home.lineage(lineage).drained.write_text("{")
+    DRAINED_FILE.of(home, lineage).path.write_text("{")
     with pytest.raises(DamagedFile):
         require_not_drained(home)
     assert examine_drain(home) is None

@@ -13,26 +13,31 @@ import pytest
 
 import sessionizer
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.airflow_records import (
+    HEALTH_FILE,
+    SUPERVISION_FILE,
+    TOLD_OF_ORPHAN,
+    TOLD_OF_UNWATCHED,
+    WATCH_FILE,
+    Ailment,
+    Health,
+    SupervisionRecord,
+    WatchRecord,
+)
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat, write_heartbeat
-from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
-from sessionizer.control.records.lease_record import LeaseRecord
-from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
-from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWATCHED
-from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
+from sessionizer.control.records.lease_record import lease_file
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import examine_record, write_json
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import home_id
+from sessionizer.home.record_file import RecordFile
 from sessionizer.lineage.active import read_lineage, start_lineage
-from sessionizer.lineage.drained import begin_drain, read_drain
-from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
-from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange, read_left_out
+from sessionizer.lineage.drained import DRAINED_FILE, begin_drain
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange, read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
@@ -58,22 +63,22 @@ def written_by_all(home: StreamHome) -> str:
     lineage = start_lineage(home, spec=LineageSpec({"name": "clicks"}, 1, 2))
     acquire(home, "driver-1")
     write_desired(home, DesiredState.RUNNING, by="a test", why="")
-    write_heartbeat(home, Heartbeat("driver-1", 5, 1, Phase.IDLE))
+    HEARTBEAT_FILE.of(home).write(Heartbeat("driver-1", 5, 1, Phase.IDLE))
     write_exit(home, ExitRecord("driver-1", 5, ExitOutcome.STOPPED))
-    write_launch(home, LaunchRecord(uid="driver-1", at=1, log="a"))
-    write_supervision(home, SupervisionRecord(failures=1))
-    write_watch(home, WatchRecord(run_id="r", try_number=1))
-    write_health(home, Health(worked_at=3, ailment=Ailment.STALE))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=1, log="a"))
+    SUPERVISION_FILE.of(home).write(SupervisionRecord(failures=1))
+    WATCH_FILE.of(home).write(WatchRecord(run_id="r", try_number=1))
+    HEALTH_FILE.of(home).write(Health(worked_at=3, ailment=Ailment.STALE))
     request_stop(home, "driver-1", "a test")
     assert TOLD_OF_ORPHAN.is_news(home, "driver-1")
     assert TOLD_OF_UNWATCHED.is_news(home, "driver-1")
     begin_drain(home, lineage)
-    write_kept_types(home, lineage, KeptTypes("event_time"))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
     of_lineage = home.lineage(lineage)
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
     UnreadableFiles.of(home, lineage).put_aside("file:/a.parquet", "not Parquet")
     note_source_ids(home, lineage, {"clicks": "a"})
-    write_json(of_lineage.left_out, LEFT_OUT.record())
+    LEFT_OUT_FILE.of(home, lineage).write(LEFT_OUT)
     ToldChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
@@ -122,7 +127,7 @@ def test_every_kind_of_record_refuses_a_newer_format_by_name(tmp_path: Path) -> 
     for kind in kinds:
         path = tmp_path / f"{kind.__name__}.json"
         path.write_text(json.dumps({"format": 9, "unheard": "of"}))
-        reading = examine_record(kind, path)
+        reading = RecordFile(path, kind).examine()
         assert reading.value is None
         assert "it has format 9, and this release reads 1 at most: a newer release wrote it" in (reading.damage or "")
 
@@ -151,9 +156,9 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
     rewritten(home.control / "lineage.json", format=9)
     readers = (
         lambda: read_lineage(home),
-        lambda: read_drain(home, lineage),
-        lambda: read_lineage_spec(home, lineage),
-        lambda: read_kept_types(home, lineage),
+        lambda: DRAINED_FILE.of(home, lineage).require(),
+        lambda: SPEC_FILE.of(home, lineage).require(),
+        lambda: TYPES_FILE.of(home, lineage).require(),
         lambda: OpenSessions(of_lineage / "open_sessions.json"),
         lambda: UnreadableFiles.of(home, lineage).uris(),
         lambda: read_left_out(home, lineage),
@@ -193,16 +198,16 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
     return [
         home_id(home.root.parent.parent),
         read_lineage(home),
-        examine_record(LeaseRecord, home.control_files.lease(1)),
+        lease_file(home, 1).examine(),
         read_desired(home),
-        read_heartbeat(home),
+        HEARTBEAT_FILE.of(home).read(),
         read_launch(home),
-        read_supervision(home),
-        read_watch(home),
-        read_health(home),
+        SUPERVISION_FILE.of(home).read(),
+        WATCH_FILE.of(home).read(),
+        HEALTH_FILE.of(home).read(),
         TOLD_OF_ORPHAN.is_news(home, "driver-1"),
-        read_drain(home, lineage),
-        read_kept_types(home, lineage),
+        DRAINED_FILE.of(home, lineage).require(),
+        TYPES_FILE.of(home, lineage).require(),
         (sessions.total, sessions.latest_due_ms),
         UnreadableFiles.of(home, lineage).uris(),
         read_left_out(home, lineage),

@@ -62,6 +62,6 @@ def test_it_says_what_each_step_took_and_what_it_made() -> None:
 
 def test_one_that_is_damaged_is_not_taken_for_none(home: StreamHome) -> None:
     write_operation(home, BEGUN)
-    home.control_files.operation(BEGUN.id).write_text("{")
+    (home.control / f"operations/{BEGUN.id}.json").write_text("{")
     with pytest.raises(DamagedFile):
         require_no_operation(home)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
-from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import stop_requested
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
 
@@ -18,7 +18,9 @@ def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome) -> N
     said: list[str] = []
     assert ask_to_stop(home, "a test", said.append) == set()
     acquire(home, "driver-1")
-    write_launch(home, LaunchRecord(uid="driver-2", at=epoch_ms(), log="a", master="yarn", submission="driver-2"))
+    LAUNCH_FILE.of(home).write(
+        LaunchRecord(uid="driver-2", at=epoch_ms(), log="a", master="yarn", submission="driver-2")
+    )
     assert ask_to_stop(home, "a test", said.append) == {"driver-1", "driver-2"}
     assert said == [f"driver {uid} is asked to stop: a test" for uid in ("driver-1", "driver-2")]
     assert stop_requested(home, "driver-1")
@@ -26,8 +28,8 @@ def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome) -> N
 
 
 def test_one_that_its_cluster_refused_is_not_asked(home: StreamHome) -> None:
-    write_launch(home, LaunchRecord(uid="refused", at=epoch_ms(), log="a", master="yarn", submission="refused"))
-    exit_code = home.own_files.submission("refused")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="refused", at=epoch_ms(), log="a", master="yarn", submission="refused"))
+    exit_code = home.submission("refused")
     exit_code.write_text("0\n")
     assert ask_to_stop(home, "a test") == {"refused"}
     exit_code.write_text("1\n")
@@ -36,7 +38,7 @@ def test_one_that_its_cluster_refused_is_not_asked(home: StreamHome) -> None:
 
 def test_one_that_gave_its_lease_back_is_not_asked_as_one_that_waits(home: StreamHome) -> None:
     lease = acquire(home, "a")
-    write_launch(home, LaunchRecord(uid="a", at=epoch_ms(), log="a", master="yarn", submission="a"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="a", at=epoch_ms(), log="a", master="yarn", submission="a"))
     assert ask_to_stop(home, "a test") == {"a"}
     lease.release()
     assert ask_to_stop(home, "a test") == set()

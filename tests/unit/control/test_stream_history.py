@@ -65,7 +65,7 @@ def test_an_hour_is_read_as_it_was_written(home: StreamHome) -> None:
         batch(HOUR + SAMPLE_MS, lineage="a", batch_id=2, watermark_ms=HOUR),
         batch(HOUR + 2 * SAMPLE_MS, lineage="b", batch_id=0),
     ]
-    home.control_files.history.mkdir(parents=True)
+    home.history.mkdir(parents=True)
     write_hour(home, NAME, samples)
     found = read_hour(home, NAME)
     assert [(each.lineage, each.rows) for each in found] == [("a", 100), ("a", 100), ("b", 100)]
@@ -127,7 +127,7 @@ def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None
         )
         for minute in range(60)
     ]  # fmt: skip
-    home.control_files.history.mkdir(parents=True)
+    home.history.mkdir(parents=True)
     write_hour(home, NAME, worst)
     assert (home.control / "history" / f"{NAME}.json").stat().st_size * 24 * 7 < 5_000_000
 

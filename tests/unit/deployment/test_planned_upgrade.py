@@ -19,15 +19,14 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.fingerprint import (
     DELTA,
+    FINGERPRINT_FILE,
     SPARK,
     Fingerprint,
     note_programs,
     present_fingerprint,
-    read_fingerprint,
     write_fingerprint,
 )
-from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
@@ -60,7 +59,7 @@ def lineage(home: StreamHome) -> str:
         file = mounted(home.checkpoint(lineage)) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    write_kept_types(home, lineage, KeptTypes("event_time", TYPES))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time", TYPES))
     opened = OpenInGroup(sessions=12, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
     OpenSessions(home.lineage(lineage).open_sessions).learn(2, [(0, opened)])
     return lineage
@@ -144,14 +143,14 @@ def test_a_patch_release_is_taken_in_place_and_noted(home: StreamHome, lineage: 
     assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(DELTA, "in place")]
     note_programs(home, lineage)
     assert plan(home, folder)["differences"] == []
-    noted = read_fingerprint(home, lineage)
+    noted = FINGERPRINT_FILE.of(home, lineage).require()
     assert noted is not None
     assert (noted.versions["java"], noted.configuration) == ("17.0.1", {"spark.sql.shuffle.partitions": "2"})
 
 
 def test_the_columns_of_the_table_are_read_from_its_log(home: StreamHome, lineage: str) -> None:
     payload = {**clicks_spec()["mapping"]["payload"], "amount": "cast(amount as float)"}
-    write_kept_types(home, lineage, KeptTypes("event_time", {"amount": ["float"]}))
+    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time", {"amount": ["float"]}))
     log = Path(table_locations(home, None)["sessions"]) / "_delta_log"
     log.mkdir(parents=True)
     events = {"type": "array", "elementType": {"type": "struct", "fields": [{"name": "amount", "type": "double"}]}}

@@ -20,6 +20,7 @@ from sessionizer.deployment.running_spec import (
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -124,14 +125,14 @@ def test_a_broken_file_keeps_no_stream_from_going_on(home: StreamHome) -> None:
 
 
 def test_a_lineage_cut_off_before_it_kept_anything_takes_the_file(home: StreamHome) -> None:
-    home.lineage(active_lineage(home) or "").spec.unlink()
+    SPEC_FILE.of(home, active_lineage(home) or "").path.unlink()
     assert start(home, file(key_groups=5)).spec == spec(key_groups=5)
     assert start(home, file()).spec == spec(key_groups=5)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 4}', '{"format": 3, "spec": 7, "since": 1, "desired_at": 0}'])
 def test_a_damaged_record_is_not_guessed_but_shown_as_nothing(home: StreamHome, text: str) -> None:
-    home.lineage(active_lineage(home) or "").spec.write_text(text)
+    SPEC_FILE.of(home, active_lineage(home) or "").path.write_text(text)
     with pytest.raises(DamagedFile):
         start(home, file(), apply=True)
     assert pending_changes(home, spec(key_groups=5)) == ()

@@ -9,11 +9,11 @@ import pytest
 
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord
-from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.newest_driver import NewestDriver
 from sessionizer.control.status.observation import ControlReading
 from sessionizer.control.status.observe import observe

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
-from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.observation import State
 from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.fleet.stream_view import INVALID, StreamView
@@ -33,7 +33,7 @@ def views(platform: Platform) -> dict[str, StreamView]:
 def test_every_stream_is_there_once_with_what_is_known_of_it(platform: Platform) -> None:
     platform.add("clicks")
     _, home = platform.drive("clicks", batch_id=7, running_since=epoch_ms() - 60_000)
-    write_supervision(home, SupervisionRecord(failures=2))
+    SUPERVISION_FILE.of(home).write(SupervisionRecord(failures=2))
     platform.add("young")
     platform.drive("gone")
     found = views(platform)
@@ -91,7 +91,7 @@ def test_a_driver_that_waits_for_its_lease_is_the_newest_not_the_owner(platform:
     platform.add("clicks")
     lease, home = platform.drive("clicks")
     lease.release()
-    write_launch(home, LaunchRecord(uid="driver-2", at=epoch_ms() + 1, log="a"))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-2", at=epoch_ms() + 1, log="a"))
     view = views(platform)["clicks"]
     assert view.newest is not None
     assert (view.newest.seen.uid, view.owner.uid) == ("driver-2", "driver-1")

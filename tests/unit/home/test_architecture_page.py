@@ -7,29 +7,27 @@ import re
 import tomllib
 from pathlib import Path
 
-from sessionizer.home.control_files import ControlFiles
 from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.record_file import ControlFile, LineageFile
 from support.places import REPOSITORY
+from support.record_files import record_files
 
 X = Path("/x")
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
-def paths_of(files: ControlFiles | LineageHome) -> list[str]:
-    """The names of all that ``files`` makes, with placeholders for ids."""
-    found = []
-    for name, member in inspect.getmembers(type(files)):
-        if name.startswith("_") or name in {"root", "records"}:
-            continue
-        if isinstance(member, property):
-            found.append(getattr(files, name).name)
-        elif name not in {"lease", "told"}:
-            found.append(member(files, "uid").name.replace("uid", "<uid>"))
-    return found
+def names_of(files: LineageHome) -> list[str]:
+    """The names of the files that have no record of one kind."""
+    found = inspect.getmembers(type(files), lambda member: isinstance(member, property))
+    return [getattr(files, name).name for name, _ in found]
 
 
 def test_every_file_of_a_stream_is_on_the_page() -> None:
-    missing = [name for name in (*paths_of(ControlFiles(X)), *paths_of(LineageHome(X, X))) if name not in PAGE]
+    records = [file.name.replace("{}", f"<{file.key}>") for file in record_files(ControlFile)]
+    of_lineages = [f"lineages/<id>/{file.name}" for file in record_files(LineageFile)]
+    missing = [name for name in (*records, *of_lineages, *names_of(LineageHome(X, X))) if name not in PAGE]
+    assert len(records) > 10
+    assert len(of_lineages) > 8
     assert not missing
 
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 def test_the_environment_says_where_control_is(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONTROL_VARIABLE, f"{uri}/")
     home = StreamHome.of(tmp_path, "clicks")
-    assert uri_of(home.control_files.desired) == f"{uri}/streams/clicks/control/desired.json"
+    assert uri_of(home.control / "desired.json") == f"{uri}/streams/clicks/control/desired.json"
     assert uri_of(home.lineage("a").records) == f"{uri}/streams/clicks/control/lineages/a"
     assert home.checkpoint("a") == tmp_path / "streams/clicks/lineages/a/checkpoint"
     assert home.driver_log("a") == tmp_path / "streams/clicks/logs/driver.a.log"
-    assert home.own_files.submission("a") == tmp_path / "streams/clicks/control/submit.a"
+    assert home.submission("a") == tmp_path / "streams/clicks/control/submit.a"
     monkeypatch.setenv(CONTROL_VARIABLE, str(tmp_path))
     assert StreamHome.of(tmp_path, "clicks") == StreamHome(tmp_path / "streams/clicks")
 

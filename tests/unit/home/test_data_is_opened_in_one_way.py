@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_files import ControlFiles
 from sessionizer.home.lineage_home import LineageHome
 from support.places import REPOSITORY
 
@@ -23,8 +22,8 @@ DATA: Final = {
 OPENING: Final = {"open", "listdir", "scandir", "remove", "rename", "unlink", "rmtree", "copyfile", "copytree", "copy"}
 """Functions that only take what is mounted here."""
 CONTROL: Final = {
-    "control", "leases", "lineage_records", "records", "control_files",
-    *(name for kind in (ControlFiles, LineageHome) for name in vars(kind) if not name.startswith("_")),
+    "control", "leases", "lineage_records", "records", "lineage_record", "history",
+    *(name for name in vars(LineageHome) if not name.startswith("_")),
 } - DATA - {"root", "no_events", "first_log", "rehearsal"}  # fmt: skip
 """Names of what is below the control root."""
 METHODS: Final = {
@@ -99,7 +98,7 @@ def test_a_method_of_a_record_would_be_seen(tmp_path: Path) -> None:
     file.write_text(
         "home.control.exists()\n"
         "list(home.leases.iterdir())\n"
-        "home.control_files.stop(uid).unlink()\n"
+        "(home.history / name).unlink()\n"
         "(home.lineage_records / name).read_text()\n"
         "is_there(home.control); home.logs.iterdir()\n"
     )

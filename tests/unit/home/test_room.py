@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
 from sessionizer.home.disk import room
 from sessionizer.home.disk.room import RESERVE, Reserve, require_room, unwritable
@@ -52,6 +52,6 @@ def test_the_reserve_takes_room_until_it_is_given_up(tmp_path: Path) -> None:
 
 def test_the_exit_record_names_the_cause(home: StreamHome) -> None:
     record_failure(home, "a", DiskFull(home.root, "the next batch", "12 bytes are left"))
-    ended = read_exit(home, "a")
+    ended = EXIT_FILE.of(home, "a").read()
     assert ended
     assert (ended.error_type, ended.terminal) == ("disk_full", False)

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.control.records.desired_state import DESIRED_FILE
+from sessionizer.control.records.exit_record import EXIT_FILE, STOP_FILE
+from sessionizer.control.records.lease_record import lease_file
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.home.control_files import PATTERNS_OF_DRIVERS, ControlFiles
 from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.platform_home import platform_home
-from sessionizer.home.stream_home import LOG_NAME, StreamHome
+from sessionizer.home.record_file import ControlFile, LineageFile
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, StreamHome
+from support.places import mounted
+from support.record_files import record_files
 
 
 def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,20 +26,20 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
     assert platform_home() == tmp_path / "elsewhere"
 
 
-OF_CONTROL = {
-    "desired": "desired.json", "lineage": "lineage.json", "leases": "leases", "lease_for_people": "lease.json",
-    "heartbeat": "heartbeat.json", "launch": "launch.json", "supervision": "supervision.json",
-    "health": "health.json", "watch": "watch.json", "operations": "operations",
-    "plans": "plans", "history": "history",
+CONTROL_FILES = {
+    "desired.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json", "health.json", "watch.json",
+    "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json", "stop.a",
+    "left_out/a.json",
+}  # fmt: skip
+LINEAGE_FILES = {
+    "spec.json", "types.json", "drained.json", "left_out.json", "source.json", "checkpoint.json", "fingerprint.json",
+    "origin.json", "migrations.json", "trial.json",
 }  # fmt: skip
 OF_LINEAGE = {
-    "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
-    "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
-    "announced_timeouts": "announced_timeouts.json", "left_out": "left_out.json", "source_ids": "source.json",
-    "checkpoint_record": "checkpoint.json", "fingerprint": "fingerprint.json", "origin": "origin.json",
-    "migrations": "migrations.json",
+    "checkpoint": "checkpoint", "punctuations": "punctuations", "open_sessions": "open_sessions.json",
+    "unreadable_files": "unreadable_files.json", "announced_timeouts": "announced_timeouts.json",
     "no_events": "no_events", "first_log": "first_log", "rehearsal": "rehearsal",
-    "batches": "batches.json", "table_changes": "table_changes.json", "trial": "trial.json",
+    "batches": "batches.json", "table_changes": "table_changes.json",
 }  # fmt: skip
 
 
@@ -42,21 +47,14 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path, "clicks")
     assert home.name == "clicks"
     assert home.control == tmp_path / "streams/clicks/control"
-    assert {name: getattr(home.control_files, name) for name in properties(ControlFiles)} == {
-        name: home.control / file for name, file in OF_CONTROL.items()
+    records = {file.of(home, "a" if file.key else "").path for file in record_files(ControlFile)}
+    assert records == {home.control / name for name in CONTROL_FILES}
+    assert lease_file(home, 7).path == home.control / "leases/00000007.json"
+    assert home.lineage_record == home.control / "lineage.json"
+    assert home.submission("a") == home.control / "submit.a"
+    assert {file.of(home, "b").path for file in record_files(LineageFile)} == {
+        home.control / "lineages/b" / name for name in LINEAGE_FILES
     }
-    files = home.control_files
-    named = [
-        files.lease(7),
-        files.exit("a"),
-        files.stop("a"),
-        home.own_files.submission("a"),
-        files.told("orphan"),
-        files.left_out("a"),
-    ]
-    assert [path.as_posix().removeprefix(f"{home.control}/") for path in named] == [
-        "leases/00000007.json", "exit.a.json", "stop.a", "submit.a", "orphan.json", "left_out/a.json",
-    ]  # fmt: skip
     lineage = home.lineage("20261121T105501-3fa9c2")
     assert lineage.root == home.root / "lineages/20261121T105501-3fa9c2"
     assert lineage.records == home.control / "lineages/20261121T105501-3fa9c2"
@@ -72,10 +70,10 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
 
 
 def test_what_drivers_leave_behind_is_found_by_its_pattern(tmp_path: Path) -> None:
-    files, own = StreamHome.of(tmp_path, "clicks").control_files, StreamHome.of(tmp_path, "clicks").own_files
-    for path in (files.exit("a"), files.stop("a"), own.submission("a")):
-        assert any(path.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
-    assert not any(files.desired.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
+    home = StreamHome.of(tmp_path, "clicks")
+    for path in (EXIT_FILE.of(home, "a").path, STOP_FILE.of(home, "a").path, home.submission("a")):
+        assert any(mounted(path).match(pattern) for pattern in FILES_OF_DRIVERS)
+    assert not any(mounted(DESIRED_FILE.of(home).path).match(pattern) for pattern in FILES_OF_DRIVERS)
     log = LOG_NAME.fullmatch(StreamHome.of(tmp_path, "clicks").driver_log("ab-1").name)
     assert log is not None
     assert log[1] == "ab-1"

@@ -10,7 +10,7 @@ import pytest
 
 import sessionizer
 from sessionizer.launch.package_archive import PackageArchive
-from sessionizer.lineage.code_digest import code_digest, deciding_modules, digest_of
+from sessionizer.lineage.fingerprint import code_digest, deciding_modules, digest_of
 
 PACKAGE = Path(sessionizer.__file__).parent
 DECIDES = [

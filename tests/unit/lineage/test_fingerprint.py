@@ -12,19 +12,19 @@ import pytest
 import sessionizer
 from sessionizer.errors import DamagedFile, EngineChanged
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.code_digest import code_digest
 from sessionizer.lineage.fingerprint import (
     DELTA,
     EARLIER,
+    FINGERPRINT_FILE,
     PYTHON,
     RELEASE,
     SPARK,
     Fingerprint,
+    code_digest,
     kept_fingerprint,
     other_line,
     present_fingerprint,
     programs_needed,
-    read_fingerprint,
     require_same_engine,
     write_fingerprint,
 )
@@ -43,7 +43,7 @@ def test_the_release_has_one_version() -> None:
 
 def test_a_lineage_is_born_with_its_fingerprint(home: StreamHome) -> None:
     lineage = start_lineage(home)
-    found = read_fingerprint(home, lineage)
+    found = FINGERPRINT_FILE.of(home, lineage).require()
     assert found == present_fingerprint()
     assert found.code == code_digest()
     assert found.versions[SPARK] == importlib.metadata.version("pyspark")
@@ -53,18 +53,18 @@ def test_a_lineage_is_born_with_its_fingerprint(home: StreamHome) -> None:
 
 def test_it_is_written_anew_only_if_it_says_something_else(home: StreamHome) -> None:
     lineage = start_lineage(home)
-    path = home.lineage(lineage).fingerprint
+    path = FINGERPRINT_FILE.of(home, lineage).path
     born = path.read_text()
     write_fingerprint(home, lineage, present_fingerprint())
     assert path.read_text() == born
     write_fingerprint(home, lineage, Fingerprint("c0de", NOW, {"a": "b"}))
-    assert read_fingerprint(home, lineage) == Fingerprint("c0de", NOW, {"a": "b"})
+    assert FINGERPRINT_FILE.of(home, lineage).require() == Fingerprint("c0de", NOW, {"a": "b"})
 
 
 def test_a_lineage_of_an_earlier_release_ran_by_what_that_release_pinned(home: StreamHome) -> None:
     lineage = start_lineage(home)
-    home.lineage(lineage).fingerprint.unlink()
-    assert read_fingerprint(home, lineage) is None
+    FINGERPRINT_FILE.of(home, lineage).path.unlink()
+    assert FINGERPRINT_FILE.of(home, lineage).require() is None
     assert kept_fingerprint(home, lineage) == Fingerprint("", EARLIER)
     require_same_engine(home, lineage)
 
@@ -72,7 +72,7 @@ def test_a_lineage_of_an_earlier_release_ran_by_what_that_release_pinned(home: S
 @pytest.mark.parametrize("damage", ["{", json.dumps({"code": 3, "versions": {}}), json.dumps({"versions": {}})])
 def test_a_damaged_record_is_not_guessed(home: StreamHome, damage: str) -> None:
     lineage = start_lineage(home)
-    home.lineage(lineage).fingerprint.write_text(damage)
+    FINGERPRINT_FILE.of(home, lineage).path.write_text(damage)
     with pytest.raises(DamagedFile):
         require_same_engine(home, lineage)
 

@@ -9,7 +9,13 @@ import pytest
 from sessionizer.errors import DamagedFile, SourceReplaced
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
-from sessionizer.lineage.source_ids import known_ids, note_source_ids, read_source_ids, require_same_source
+from sessionizer.lineage.source_ids import (
+    SOURCE_IDS_FILE,
+    known_ids,
+    note_source_ids,
+    read_source_ids,
+    require_same_source,
+)
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -59,7 +65,7 @@ def test_ids_are_kept_beside_those_of_topics_that_were_left(home: StreamHome) ->
 def test_a_damaged_record_is_not_taken_for_none(home: StreamHome, content: str) -> None:
     home.prepare()
     lineage = start_lineage(home)
-    home.lineage(lineage).source_ids.write_text(content)
+    SOURCE_IDS_FILE.of(home, lineage).path.write_text(content)
     with pytest.raises(DamagedFile):
         read_source_ids(home, lineage)
 

@@ -14,16 +14,15 @@ from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import accepted, begin_trial, read_trial, trial_of_active
+from sessionizer.lineage.trial.trial_record import TRIAL_FILE, accepted, begin_trial, read_trial, trial_of_active
 from sessionizer.lineage.trial.trial_watch import TrialWatch, standing_line
 from sessionizer.state.lineages.abandoned import abandoned_lineages
-from sessionizer.state.lineages.origin import Origin, write_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +45,7 @@ def home(tmp_path: Path) -> StreamHome:
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
     first = start_lineage(home, spec=LineageSpec({}))
-    write_kept_types(home, first, KeptTypes("event_time"))
+    TYPES_FILE.of(home, first).write(KeptTypes("event_time"))
     bring(home, first)
     on_trial(home, first, Terms())
     return home
@@ -54,7 +53,7 @@ def home(tmp_path: Path) -> StreamHome:
 
 def on_trial(home: StreamHome, before: str, terms: Terms) -> str:
     lineage = make_lineage(home, LineageSpec({}))
-    write_origin(home, lineage, Origin("rescale", 7, before, 4))
+    ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 7, before, 4))
     begin_trial(home, lineage, "rescale", before, terms)
     activate_lineage(home, lineage, before)
     return lineage
@@ -167,7 +166,7 @@ def test_a_stream_that_no_verb_moved_is_on_no_trial(tmp_path: Path) -> None:
 
 
 def test_a_damaged_trial_is_not_guessed_at(home: StreamHome) -> None:
-    home.lineage(active(home)).trial.write_text('{"format": 1, "terms": {}}')
+    TRIAL_FILE.of(home, active(home)).path.write_text('{"format": 1, "terms": {}}')
     with pytest.raises(DamagedFile, match="it is no trial"):
         TrialWatch.begun_by(home, "a")
 

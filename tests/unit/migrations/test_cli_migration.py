@@ -11,8 +11,7 @@ import yaml
 from sessionizer.errors import MigrationRefused, NothingToSave
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.stream_spec.decisions import document_of
 from support.streams.stage import PAYLOAD_COLUMNS, Stage, clicks_spec
@@ -36,7 +35,7 @@ def stage(tmp_path: Path) -> Stage:
     stage.stream_home.prepare()
     lineage = start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec()), 1_750_000_000_000))
     types = KeptTypes("event_time").add_payload(dict.fromkeys(PAYLOAD_COLUMNS, "string"))
-    write_kept_types(stage.stream_home, lineage, types)
+    TYPES_FILE.of(stage.stream_home, lineage).write(types)
     return stage
 
 

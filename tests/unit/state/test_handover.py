@@ -14,9 +14,9 @@ from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.errors import DamagedFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.left_out import (
+    LEFT_OUT_FILE,
     NOTHING_LEFT_OUT,
     LeftOut,
     LeftOutRange,
@@ -34,7 +34,7 @@ from sessionizer.state.lineages.handover import (
     records_beside,
     settle,
 )
-from sessionizer.state.lineages.origin import NO_BATCH, Origin, read_origin, write_origin
+from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,16 +79,16 @@ def test_a_lineage_is_nobodys_before_it_is_activated(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
     lineage = make_lineage(home, None)
     origin = Origin("rescale", 7, "old", 41)
-    write_origin(home, lineage, origin)
+    ORIGIN_FILE.of(home, lineage).write(origin)
     assert active_lineage(home) is None
     activate_lineage(home, lineage, "old")
     assert active_lineage(home) == lineage
-    assert read_origin(home, lineage) == origin
+    assert ORIGIN_FILE.of(home, lineage).require() == origin
 
 
 def test_a_lineage_that_began_with_nothing_has_no_origin(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
-    assert read_origin(home, make_lineage(home, None)) is None
+    assert ORIGIN_FILE.of(home, make_lineage(home, None)).require() is None
 
 
 def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
@@ -104,20 +104,20 @@ def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_p
     first, second, elsewhere = (make_lineage(home, None) for _ in range(3))
     left_out = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5", records=Records("c", 0, 5, 6))))
     handed = Handover(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
-    furnish(home, first, replace(handed, records={"left_out.json": left_out.record()}))
+    furnish(home, first, replace(handed, records=LEFT_OUT_FILE.content(left_out)))
     assert read_left_out(home, first) == left_out
     furnish(home, second, replace(handed, records=records_beside(home, first)))
     assert read_left_out(home, second) == left_out
     furnish(home, elsewhere, replace(handed, records=records_beside(home, first, same_source=False)))
     assert read_left_out(home, elsewhere) == NOTHING_LEFT_OUT
-    assert not home.lineage(elsewhere).left_out.exists()
+    assert not LEFT_OUT_FILE.of(home, elsewhere).path.exists()
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"ranges": 7}', '{"ranges": [{"range": "a"}]}'])
 def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, damage: str) -> None:
     home = stream_at(tmp_path)
     lineage = make_lineage(home, None)
-    home.lineage(lineage).left_out.write_text(damage)
+    LEFT_OUT_FILE.of(home, lineage).path.write_text(damage)
     with pytest.raises(DamagedFile):
         read_left_out(home, lineage)
     with pytest.raises(DamagedFile):
@@ -129,9 +129,9 @@ def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, da
 def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
     first, killed, ran, active, hardly_begun = (make_lineage(home, None) for _ in range(5))
-    write_kept_types(home, first, KeptTypes("event_time"))  # it was active once
+    TYPES_FILE.of(home, first).write(KeptTypes("event_time"))  # it was active once
     for lineage, parent in ((killed, active), (ran, active), (active, first)):
-        write_origin(home, lineage, Origin("rescale", 7, parent, 41))
+        ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 7, parent, 41))
     offsets = home.checkpoint(ran) / "offsets"
     offsets.mkdir()
     for batch in ("0", "1"):
@@ -143,10 +143,10 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
 def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_active_is_abandoned(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
     first, active, killed, left, begun_with = (make_lineage(home, None) for _ in range(5))
-    write_kept_types(home, first, KeptTypes("event_time"))
+    TYPES_FILE.of(home, first).write(KeptTypes("event_time"))
     for lineage in (killed, left, begun_with):
-        write_origin(home, lineage, Origin("restore", 7, first, 41, "nightly"))
-    write_origin(home, active, Origin("rescale", 8, begun_with, 0))
+        ORIGIN_FILE.of(home, lineage).write(Origin("restore", 7, first, 41, "nightly"))
+    ORIGIN_FILE.of(home, active).write(Origin("rescale", 8, begun_with, 0))
     done = new_operation(home, "restore", "ab", "ann", (first, 41), savepoint="nightly")
     write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
     activate_lineage(home, active, begun_with)
@@ -162,8 +162,8 @@ def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_
 ) -> None:
     home = stream_at(tmp_path)
     active, killed = make_lineage(home, None), make_lineage(home, LineageSpec({}))
-    write_origin(home, killed, Origin("rescale", 7, active, 41))
-    write_kept_types(home, killed, KeptTypes("event_time"))
+    ORIGIN_FILE.of(home, killed).write(Origin("rescale", 7, active, 41))
+    TYPES_FILE.of(home, killed).write(KeptTypes("event_time"))
     activate_lineage(home, active, None)
     removed, deaths = shutil.rmtree, 0
 
@@ -197,12 +197,12 @@ def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: P
     """What a kill leaves of it does not pass for a stream whose control was lost, and is removed by the next seed."""
     home = stream_at(tmp_path)
     lineage, kept = make_lineage(home, None), KeptTypes("event_time", {"amount": ["long"]})
-    write_origin(home, lineage, Origin("seed", 7))
+    ORIGIN_FILE.of(home, lineage).write(Origin("seed", 7))
     furnish(home, lineage, Handover(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
     assert active_lineage(home) is None
     assert abandoned_lineages(home) == [lineage]
-    assert read_origin(home, lineage) == Origin("seed", 7, None, NO_BATCH)
+    assert ORIGIN_FILE.of(home, lineage).require() == Origin("seed", 7, None, NO_BATCH)
     activate_lineage(home, lineage, None)
     settle(home, lineage, kept)
-    assert (active_lineage(home), read_kept_types(home, lineage)) == (lineage, kept)
+    assert (active_lineage(home), TYPES_FILE.of(home, lineage).require()) == (lineage, kept)
     assert abandoned_lineages(home) == []

@@ -11,7 +11,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.checkpoint_record import CheckpointRecord
-from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.standing import Position, Standing
 

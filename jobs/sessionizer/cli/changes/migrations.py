@@ -14,8 +14,7 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.migrations.compiled import compile_migration, describe_migration
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
@@ -44,7 +43,7 @@ def new(
 ) -> None:
     """Print a draft, from the difference between the file and the spec that the stream runs by. Writes nothing."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
-    record = read_lineage_spec(where, _lineage(where))
+    record = SPEC_FILE.of(where, _lineage(where)).require()
     before = document_of(spec) if record is None else record.document
     typer.echo(draft_migration(name, before, document_of(spec)), nl=False)
 
@@ -115,7 +114,7 @@ def _listed(
 
 def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Migration]) -> None:
     """Raise MigrationRefused for a migration that drops a column which open events do not have."""
-    kept = read_kept_types(where, lineage)
+    kept = TYPES_FILE.of(where, lineage).require()
     columns = list(kept.payload) if kept is not None else []
     for each in pending:
         columns = [found.column for found in compile_migration(where.name, each, columns).payload]

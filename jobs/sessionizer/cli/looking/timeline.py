@@ -19,6 +19,7 @@ from sessionizer.inspection.files import read_consistently
 from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.checkpoint import files_of_batch
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.lineages.written_rows import rows_of_batches
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
@@ -78,7 +79,7 @@ def _batches(found: Retained) -> list[KeptBatch]:
 
 def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
     """Count the rows that each batch wrote to each table."""
-    spec = recorded_spec(found.spec, where.lineage(found.lineage).spec)
+    spec = recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
     places = table_locations(where, spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
     for name in _TABLES:

@@ -14,7 +14,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, read_exit, write_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
@@ -69,7 +69,12 @@ def _given_back(where: StreamHome, by: str) -> str:
     """End a maintenance whose command failed before it began. Raises LeaseHeld while a command has the stream."""
     lease = read_lease(where)
     uid = lease.uid if lease is not None else None
-    if lease is not None and uid is not None and _JOB.match(uid) and lease.may_be_at_work(read_exit(where, uid)):
+    if (
+        lease is not None
+        and uid is not None
+        and _JOB.match(uid)
+        and lease.may_be_at_work(EXIT_FILE.of(where, uid).read())
+    ):
         raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
     afterwards = read_desired(where).afterwards or DesiredState.RUNNING
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")

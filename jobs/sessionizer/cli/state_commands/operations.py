@@ -16,8 +16,14 @@ from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.execution import require_approved
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
-from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    PlanRecord,
+    keep_plan_of,
+    pending_operation,
+    read_operations,
+)
 from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local

@@ -15,7 +15,7 @@ from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import data_root
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.left_out import left_out_in
+from sessionizer.lineage.left_out import read_approved
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
@@ -50,7 +50,7 @@ def run(command: Restore, shared: Shared) -> None:
     goes_on = move.taken if move else where
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
     with reading(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
-        begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
+        begun = read_approved(where, pending.id) if pending else None
         found = tried_again(
             lambda: plan_restore(spark, where, kept, manifest, command.leave_out, begun, trial=terms, move=move), say
         )

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample, sample_from
 from sessionizer.home.control_store import record_names, remove, replace_whole
-from sessionizer.home.json_file import read_json, read_record
+from sessionizer.home.json_file import read_json
+from sessionizer.home.names import checked_identifier
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stamp import stamped
 
 if TYPE_CHECKING:
@@ -44,8 +46,7 @@ def hour_name(at_ms: int) -> str:
 
 def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: bool = True) -> History:
     """Read samples and marks of the span (epoch ms). A damaged file counts as absent. Raises OSError."""
-    files = home.control_files
-    names = record_names(files.history)
+    names = record_names(home.history)
     first, last = f"{hour_name(since_ms)}.json", f"{hour_name(until_ms)}.json"
     samples = [
         sample
@@ -61,32 +62,31 @@ def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: 
 def oldest_record(home: StreamHome) -> int | None:
     """Return the time of the oldest hour or mark (epoch ms), None without a history. Never raises."""
     with suppress(OSError):
-        names = record_names(home.control_files.history, "*.json")
+        names = record_names(home.history, "*.json")
         return min((at for name in names if (at := _time_of(name)) is not None), default=None)
     return None
 
 
 def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
     """Read the marks of the span (epoch ms), the oldest first. Raises OSError."""
-    return _read_marks(home, record_names(home.control_files.history, "mark.*.json"), since_ms, until_ms)
+    return _read_marks(home, record_names(home.history, "mark.*.json"), since_ms, until_ms)
 
 
 def _read_marks(home: StreamHome, names: Iterable[str], since_ms: int, until_ms: int) -> list[Mark]:
-    files = home.control_files
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
-    found = (_read_mark(files.history / name) for name in within[-MARKS_READ:])
+    found = (_read_mark(home.history / name) for name in within[-MARKS_READ:])
     return sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at)
 
 
 @lru_cache(maxsize=8_192)
 def _read_mark(path: ControlPath) -> Mark | None:
     """Read a mark, once: no file of a mark changes, and a page asks for the same ones every few seconds."""
-    return read_record(Mark, path)
+    return RecordFile(path, Mark).read()
 
 
 def read_hour(home: StreamHome, hour: str) -> list[Sample]:
     """Read the samples of an hour, the oldest first. A sample that cannot be parsed is passed over."""
-    told = read_json(home.control_files.history_hour(hour)) or {}
+    told = read_json(_hour_file(home, hour)) or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
     if not isinstance(names, list) or not isinstance(rows, list):
         return []
@@ -105,18 +105,22 @@ def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
     names = sorted({name for each in told for name in each})
     rows = [[each.get(name) for name in names] for each in told]
     content = json.dumps(stamped({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
-    replace_whole(home.control_files.history_hour(hour), content, durable=False)
+    replace_whole(_hour_file(home, hour), content, durable=False)
 
 
 def remove_old(home: StreamHome, now_ms: int) -> None:
     """Delete the files that are older than ``KEPT_MS``. Never raises."""
-    oldest, files = now_ms - KEPT_MS, home.control_files
+    oldest = now_ms - KEPT_MS
     with suppress(OSError):
-        for name in record_names(files.history, "*.json"):
+        for name in record_names(home.history, "*.json"):
             at = _time_of(name)
             if at is not None and at < oldest - HOUR_MS:
                 with suppress(OSError):
-                    remove(files.history / name)
+                    remove(home.history / name)
+
+
+def _hour_file(home: StreamHome, hour: str) -> ControlPath:
+    return home.history / f"{checked_identifier('hour', hour)}.json"
 
 
 def _time_of(name: str) -> int | None:

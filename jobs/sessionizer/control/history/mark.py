@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import make_folder
-from sessionizer.home.json_file import create_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:
@@ -57,13 +57,16 @@ class Mark(JsonRecord):
     by: str | None = None
 
 
+MARK_FILE: Final = ControlFile("history/mark.{}.json", Mark, key="mark")
+"""Its key is such as ``1790382862000-3fa9c2``: epoch ms, and what tells it from others."""
+
+
 def add_mark(home: StreamHome, mark: Mark) -> None:
     """Write ``mark``, without credentials. Never raises, because a lost mark must not stop the stream."""
-    files = home.control_files
     with suppress(SessionizerError, OSError):
-        make_folder(files.history)
+        make_folder(home.history)
         shown = replace(mark, text=redacted_and_cut(mark.text, TEXT_LIMIT))
-        create_record(files.history_mark(f"{mark.at}-{secrets.token_hex(3)}"), shown)
+        MARK_FILE.of(home, f"{mark.at}-{secrets.token_hex(3)}").create(shown)
 
 
 def count_restarts(marks: list[Mark]) -> int:

@@ -56,7 +56,7 @@ class HistoryWriter:
         self._write(at_ms, unless_recent=False)
         self._hour, self._samples = hour, []
         with suppress(OSError):
-            make_folder(self._home.control_files.history)
+            make_folder(self._home.history)
         with suppress(OSError, ValueError):
             # an earlier driver may have worked in this hour
             self._samples = read_hour(self._home, hour)

@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 
@@ -56,4 +56,4 @@ def _write_beat(lease: Lease, started_at: int) -> None:
     with suppress(ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()
         now = epoch_ms()
-        write_heartbeat(lease.home, Heartbeat(lease.uid, now, started_at, Phase.STARTING, progress_at=now))
+        HEARTBEAT_FILE.of(lease.home).write(Heartbeat(lease.uid, now, started_at, Phase.STARTING, progress_at=now))

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.housekeeping import sweep
 from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
 from sessionizer.control.patience import TAKEOVER_AFTER_MS
-from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.heartbeat import read_heartbeat
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned_by
+from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file, owned_by
 from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.json_file import examine_record
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Lease:
         """
         newest = highest_token(self.home)
         if newest == self.token:
-            reading = examine_record(LeaseRecord, self.home.control_files.lease(newest))
+            reading = lease_file(self.home, newest).examine()
             if reading.damage is not None:
                 raise ControlUnreachable(uri_of(self.home.leases), reading.damage)
             # The record is compared too: a control directory that was removed and made anew counts from 1 again.
@@ -142,7 +141,7 @@ def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
 
 
 def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:
-    return last.ended_by(read_exit(home, last.uid) if last.uid else None)
+    return last.ended_by(EXIT_FILE.of(home, last.uid).read() if last.uid else None)
 
 
 def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
@@ -163,5 +162,5 @@ def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
 
 def _sign(home: StreamHome, last: LeaseRecord) -> Heartbeat | None:
     """Return the owner's newest beat. If the owner is unknown, any driver's beat counts."""
-    heartbeat = read_heartbeat(home)
+    heartbeat = HEARTBEAT_FILE.of(home).read()
     return heartbeat if heartbeat is not None and last.uid in {None, heartbeat.uid} else None

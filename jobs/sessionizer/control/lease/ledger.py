@@ -9,10 +9,9 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.lease_record import LEASE_COPY, LeaseRecord, lease_file
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
-from sessionizer.home.json_file import create_record, examine_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -36,12 +35,13 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
     A damaged record counts as a lease with an unknown owner. Only the heartbeat can tell whether that owner lives.
     """
     while token := highest_token(home):
-        reading = examine_record(LeaseRecord, home.control_files.lease(token))
+        file = lease_file(home, token)
+        reading = file.examine()
         if reading.value is not None:
             return reading.value
         if reading.damage is not None:
             with suppress(OSError):
-                return LeaseRecord(token, changed_at_ms(home.control_files.lease(token)))
+                return LeaseRecord(token, changed_at_ms(file.path))
             return LeaseRecord(token, 0)
         # It was pruned since it was listed, so there is a higher one.
     return None
@@ -52,15 +52,16 @@ def give_out(home: StreamHome, record: LeaseRecord) -> bool:
 
     Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
-    if not create_record(home.control_files.lease(record.token), record):
+    file = lease_file(home, record.token)
+    if not file.create(record):
         return False
     if highest_token(home) > record.token:
         # We were so slow that our token had been given out, overtaken and pruned.
-        _remove(home.control_files.lease(record.token))
+        _remove(file.path)
         return False
     # A full disk must not cost the lease that was just won: this copy is only for people.
     with suppress(UnwritablePath, DiskFull, ControlUnreachable):
-        write_record(home.control_files.lease_for_people, record, durable=False)
+        LEASE_COPY.of(home).write(record)
     _prune(home, record.token)
     return True
 

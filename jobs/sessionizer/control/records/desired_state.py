@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import RecordReading, examine_record, require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -38,6 +38,9 @@ class Desired(JsonRecord):
     afterwards: DesiredState | None = None
 
 
+DESIRED_FILE: Final = ControlFile("desired.json", Desired)
+
+
 def write_desired(
     home: StreamHome,
     state: DesiredState,
@@ -49,7 +52,7 @@ def write_desired(
 ) -> Desired:
     """Replace the desired state. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     desired = Desired(state, epoch_ms(), by, why, approved, afterwards)
-    write_record(home.control_files.desired, desired)
+    DESIRED_FILE.of(home).write(desired)
     return desired
 
 
@@ -67,9 +70,4 @@ def read_desired(home: StreamHome) -> Desired:
 
     Raises DamagedFile, because a guess could restart a stopped stream. Raises also ControlUnreachable.
     """
-    return require_undamaged(Desired, home.control_files.desired) or Desired(DesiredState.RUNNING)
-
-
-def examine_desired(home: StreamHome) -> RecordReading[Desired]:
-    """Read the desired state for display: damage is returned. Never raises."""
-    return examine_record(Desired, home.control_files.desired)
+    return DESIRED_FILE.of(home).require() or Desired(DesiredState.RUNNING)

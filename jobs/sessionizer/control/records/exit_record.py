@@ -1,4 +1,7 @@
-"""The file ``exit.<uid>.json``: the outcome that a driver wrote at its end. A killed driver has none."""
+"""The files of a driver's end: ``stop.<uid>`` asks for it, ``exit.<uid>.json`` has the outcome.
+
+A killed driver leaves no exit record.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.json_file import RecordReading, examine_record, write_record
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there, unreachable
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:
@@ -44,20 +49,45 @@ class ExitRecord(JsonRecord):
     batch_id: int | None = None
 
 
+EXIT_FILE: Final = ControlFile("exit.{}.json", ExitRecord, key="uid")
+
+
 def write_exit(home: StreamHome, record: ExitRecord) -> None:
     """Write ``record`` as the driver's last act. From then on its lease counts as free.
 
     Credentials are removed from its message. Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
     message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
-    write_record(home.control_files.exit(record.uid), replace(record, message=message))
+    EXIT_FILE.of(home, record.uid).write(replace(record, message=message))
 
 
-def read_exit(home: StreamHome, uid: str) -> ExitRecord | None:
-    """Return the exit record of driver ``uid``. None if there is none, or the file is damaged."""
-    return examine_exit(home, uid).value
+@dataclass(frozen=True, slots=True)
+class StopRequest(JsonRecord):
+    """A request to stop driver ``uid``, since ``at`` (epoch ms), and the reason."""
+
+    uid: str
+    at: int
+    why: str
 
 
-def examine_exit(home: StreamHome, uid: str) -> RecordReading[ExitRecord]:
-    """Read the exit record of driver ``uid``. The result tells an absent file from a damaged one."""
-    return examine_record(ExitRecord, home.control_files.exit(uid))
+STOP_FILE: Final = ControlFile("stop.{}", StopRequest, key="uid")
+
+
+def request_stop(home: StreamHome, uid: str, why: str) -> None:
+    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    STOP_FILE.of(home, uid).write(StopRequest(uid, epoch_ms(), why))
+
+
+def stop_requested(home: StreamHome, uid: str) -> bool:
+    """Whether driver ``uid`` was asked to stop. The file's presence is the request, so ``touch`` works by hand.
+
+    Raises ControlUnreachable.
+    """
+    path = STOP_FILE.of(home, uid).path
+    try:
+        return is_there(path)
+    except OSError as error:
+        raise unreachable(path, error) from error

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sessionizer.home.json_file import RecordReading, examine_record, write_record
 from sessionizer.home.json_record import JsonRecord
-
-if TYPE_CHECKING:
-    from sessionizer.home.stream_home import StreamHome
-
+from sessionizer.home.record_file import ControlFile
 
 YEAR_9999_MS: Final = 253_370_764_800_000
 
@@ -89,17 +85,5 @@ class Heartbeat(JsonRecord):
         return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
 
 
-def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:
-    """Replace the stream's heartbeat. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    # Not fsynced: a beat lost in a power cut belonged to a driver that the power cut ended.
-    write_record(home.control_files.heartbeat, heartbeat, durable=False)
-
-
-def read_heartbeat(home: StreamHome) -> Heartbeat | None:
-    """Return the newest beat of any driver. None if absent or damaged."""
-    return examine_heartbeat(home).value
-
-
-def examine_heartbeat(home: StreamHome) -> RecordReading[Heartbeat]:
-    """Read the newest beat of any driver. The result tells an absent file from a damaged one."""
-    return examine_record(Heartbeat, home.control_files.heartbeat)
+HEARTBEAT_FILE: Final = ControlFile("heartbeat.json", Heartbeat, durable=False)
+"""The newest beat of any driver. Not fsynced: a beat lost in a power cut belonged to a driver that the cut ended."""

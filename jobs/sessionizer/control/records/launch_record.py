@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.errors import HomeNotShared
-from sessionizer.home.json_file import read_record, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,15 +71,18 @@ class LaunchRecord(JsonRecord):
         return self.submission is not None or self.process is None or is_alive(self.process) is not False
 
 
+LAUNCH_FILE: Final = ControlFile("launch.json", LaunchRecord)
+
+
 def read_launch(home: StreamHome) -> LaunchRecord | None:
     """Return the newest launch. None if nothing was launched from here, or the file is damaged.
 
     If spark-submit ended without a submission to its cluster, the launch has failed.
     """
-    launch = read_record(LaunchRecord, home.control_files.launch)
+    launch = LAUNCH_FILE.of(home).read()
     if launch is None or launch.ended_at is not None:
         return launch
-    exit_code = home.own_files.submission(launch.uid)
+    exit_code = home.submission(launch.uid)
     with suppress(OSError):  # only a driver that was submitted from this machine has it
         if exit_code.read_text().strip() not in {"", "0"}:
             return replace(launch, ended_at=exit_code.stat().st_mtime_ns // 1_000_000)
@@ -113,8 +116,3 @@ def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, st
             raise HomeNotShared(home.root, host)
     elif isinstance(home.control, Path) and read_launch(home) is None:
         raise HomeNotShared(home.control, host, "the record of its launch")
-
-
-def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
-    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    write_record(home.control_files.launch, launch)

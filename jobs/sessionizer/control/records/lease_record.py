@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile, RecordFile
 
 if TYPE_CHECKING:
     from sessionizer.control.records.exit_record import ExitRecord
+    from sessionizer.home.stream_home import StreamHome
 
 
 class Vacancy(StrEnum):
@@ -59,6 +61,15 @@ class LeaseRecord(JsonRecord):
         alive = is_alive(self.process) if self.process else None
         # a driver that was fenced and cannot be seen from here was killed by the cluster
         return alive is True or (alive is None and self.vacancy is not Vacancy.FENCED)
+
+
+LEASE_COPY: Final = ControlFile("lease.json", LeaseRecord, durable=False)
+"""A copy of the lease, for people to read."""
+
+
+def lease_file(home: StreamHome, token: int) -> RecordFile[LeaseRecord]:
+    """Return the file of the owner of ``token``."""
+    return RecordFile(home.leases / f"{token:08d}.json", LeaseRecord)
 
 
 def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:

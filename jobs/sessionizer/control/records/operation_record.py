@@ -1,7 +1,9 @@
-"""The files ``operations/<id>.json``: a record for each operation on a stream's state, from approval to outcome.
+"""The records of an operation on a stream's state: its plan, and the operation from approval to outcome.
 
-While an operation is not over no driver starts, because it might continue from a lineage some of whose rows are
-deleted.
+``operations/<id>.json``: while an operation is not over no driver starts, because it might continue from a lineage some
+of whose rows are deleted. ``plans/<request>.json``: a plan that a user may approve elsewhere. A request has one plan,
+the first that was made. A later reader sees the same plan, whatever the stream did meanwhile. The digest tells at
+execution whether the plan still holds.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
-from sessionizer.errors import OperationPending
+from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
-from sessionizer.home.json_file import have_folder, require_undamaged, write_record
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile, RecordFile
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -114,20 +118,23 @@ class OperationRecord(JsonRecord):
         return steps.index(self.step) >= steps.index(step)
 
 
+OPERATION_FILE: Final = ControlFile("operations/{}.json", OperationRecord, key="operation")
+
+
 def write_operation(home: StreamHome, record: OperationRecord) -> None:
     """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    have_folder(home.control_files.operations, "the record of an operation")
-    write_record(home.control_files.operation(record.id), record)
+    have_folder(OPERATION_FILE.folder(home), "the record of an operation")
+    OPERATION_FILE.of(home, record.id).write(record)
 
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
     """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
-    folder = home.control_files.operations
+    folder = OPERATION_FILE.folder(home)
     try:
         names = record_names(folder, "[!.]*.json")
     except OSError as error:
         raise unreachable(folder, error) from error
-    found = (require_undamaged(OperationRecord, folder / name) for name in names)
+    found = (RecordFile(folder / name, OperationRecord).require() for name in names)
     return [record for record in found if record is not None]
 
 
@@ -144,3 +151,44 @@ def require_no_operation(home: StreamHome) -> None:
     pending = pending_operation(home)
     if pending is not None:
         raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanRecord(JsonRecord):
+    """A plan of a ``verb``, approved by ``digest``. ``text`` is the plan in lines, for people.
+
+    ``savepoint`` is the savepoint that it uses, if any. ``options`` are the command's other options, as typed.
+    ``possible`` tells whether it could be executed. ``made_at`` is epoch ms.
+    """
+
+    request: str
+    verb: str
+    stream: str
+    savepoint: str
+    digest: str
+    possible: bool
+    text: str
+    made_at: int
+    options: str = ""
+
+
+PLAN_FILE: Final = ControlFile("plans/{}.json", PlanRecord, key="request")
+
+
+def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:
+    """Keep the plan unless its request has one. Returns the plan of the request.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile, InvalidSpec.
+    """
+    have_folder(PLAN_FILE.folder(home), "a plan")
+    PLAN_FILE.of(home, plan.request).create(plan)
+    return require_plan(home, plan.request)
+
+
+def require_plan(home: StreamHome, request: str) -> PlanRecord:
+    """Return the plan of the request. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
+    file = PLAN_FILE.of(home, request)
+    plan = file.require()
+    if plan is None:
+        raise DamagedFile(uri_of(file.path), "it is gone")
+    return plan

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
-from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, examine_exit
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
+from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, stop_requested
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file
 from sessionizer.control.records.process_identity import is_alive
-from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import ControlReading, Observation, Stall, State
-from sessionizer.home.json_file import RecordReading, examine_record
+from sessionizer.home.json_file import Reading
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -70,12 +69,10 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Contr
     lease = read_lease(home)
     process = lease.process if lease else None
     alive = is_alive(process) if process else None
-    desired, heartbeat = examine_desired(home), examine_heartbeat(home)
+    desired, heartbeat = DESIRED_FILE.of(home).examine(), HEARTBEAT_FILE.of(home).examine()
     subject = uid or (lease.uid if lease else None)
-    ended: RecordReading[ExitRecord] = examine_exit(home, subject) if subject else RecordReading()
-    owner: RecordReading[LeaseRecord] = (
-        examine_record(LeaseRecord, home.control_files.lease(lease.token)) if lease else RecordReading()
-    )
+    ended: Reading[ExitRecord] = EXIT_FILE.of(home, subject).examine() if subject else Reading()
+    owner: Reading[LeaseRecord] = lease_file(home, lease.token).examine() if lease else Reading()
     damages = (desired.damage, owner.damage, heartbeat.damage, ended.damage)
     return ControlReading(
         desired=desired.value or Desired(DesiredState.RUNNING),

@@ -16,7 +16,7 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.observation import Observation
     from sessionizer.fleet.health.facts import HealthFacts
 

@@ -9,7 +9,7 @@ from sessionizer.control.patience import MINUTE
 
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
-    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
-from sessionizer.errors import DamagedFile, SessionizerError
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import require_json, write_json
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
-from sessionizer.home.stamp import stamped
+from sessionizer.home.record_file import LineageFile
+from sessionizer.home.stamp import UNSTAMPED
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import Figures
 from sessionizer.lineage.trial.judging import Baseline, Outcome, Terms
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from collections.abc import Mapping
+
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
@@ -56,6 +57,8 @@ class Trial:
     course: Course
     baseline: Baseline = field(default=NOTHING)
 
+    FORMAT: ClassVar[int] = UNSTAMPED
+
     @property
     def outcome(self) -> Outcome | None:
         """Outcome, None while the trial is open."""
@@ -74,6 +77,20 @@ class Trial:
         """Return the content of the file, which programs read as well."""
         figures = {"life": self.baseline.life.to_json(), "recent": self.baseline.recent.to_json()}
         return {**self.course.to_json(), "terms": self.terms.to_json(), "baseline": figures}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Parse the content of the file, which does not name its lineage. Raises ValueError."""
+        try:
+            figures = value["baseline"]
+            baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
+            return cls("", Terms.from_json(value["terms"]), Course.from_json(value), baseline)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = f"it is no trial: {error}"
+            raise ValueError(message) from error
+
+
+TRIAL_FILE: Final = LineageFile("trial.json", Trial)
 
 
 def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, terms: Terms) -> None:
@@ -98,14 +115,13 @@ def _done_by(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
 
 def write_trial(home: StreamHome, trial: Trial) -> None:
     """Write the record. Raises UnwritablePath, DiskFull."""
-    write_json(home.lineage(trial.lineage).trial, stamped(trial.to_json()))
+    TRIAL_FILE.of(home, trial.lineage).write(trial)
 
 
 def read_trial(home: StreamHome, lineage: str) -> Trial | None:
     """Read the record, None for a lineage that was never on trial. Raises DamagedFile."""
-    path = home.lineage(lineage).trial
-    value = require_json(path)
-    return None if value is None else _decoded(value, lineage, path)
+    kept = TRIAL_FILE.of(home, lineage).require()
+    return None if kept is None else replace(kept, lineage=lineage)
 
 
 def trial_of_active(home: StreamHome) -> Trial | None:
@@ -138,12 +154,3 @@ def accepted(home: StreamHome, by: str) -> str:
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.ACCEPTED), lineage=trial.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} continues with lineage {trial.lineage}, promoted by {by}"
-
-
-def _decoded(value: JsonObject, lineage: str, path: ControlPath) -> Trial:
-    try:
-        figures = value["baseline"]
-        baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
-        return Trial(lineage, Terms.from_json(value["terms"]), Course.from_json(value), baseline)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedFile(path, f"it is no trial: {error}") from error

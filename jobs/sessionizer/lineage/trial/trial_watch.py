@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.cause import KILLED, QUERY_CAUSES
 from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import Verdict as OfCause
 from sessionizer.lineage.trial.batch_log import BatchLog
@@ -136,7 +136,7 @@ def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:
 
 def end_of(home: StreamHome, uid: str) -> End | None:
     """Return how the dead driver ``uid`` ended, None if that does not count against its lineage."""
-    record = read_exit(home, uid)
+    record = EXIT_FILE.of(home, uid).read()
     if record is None:
         return _counted(uid, KILLED, KILLED.called)
     if record.outcome is not ExitOutcome.FAILED:

@@ -19,8 +19,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.home.disk.room import Reserve
 from sessionizer.lineage.active import active_lineage, require_no_history
-from sessionizer.lineage.checkpoint_reach import require_checkpoint
-from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.lineage.fingerprint import require_same_engine
@@ -47,7 +46,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
     """
     home.prepare()
     lease = _acquired(home, options.uid, say)
-    reserve = Reserve(home.own_files.reserve(lease.uid))
+    reserve = Reserve(home.reserve(lease.uid))
     if is_local(home.control_base):
         reserve.take()
     driver: DriverLife | None = None

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.lease.watch import LeaseWatch
-from sessionizer.control.records.exit_record import ExitOutcome
+from sessionizer.control.records.exit_record import ExitOutcome, stop_requested
 from sessionizer.control.records.heartbeat import Phase
-from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
@@ -21,7 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
+from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_watch import TrialWatch
 from sessionizer.spark.driver.batch_files import require_folder
@@ -184,7 +183,7 @@ class DriverLife:
 
     def _end_condition(self) -> Until:
         """Choose when to end. A drain that was begun is finished, whatever the options say."""
-        if read_drain(self._home, self._prepared.lineage) is not None:
+        if DRAINED_FILE.of(self._home, self._prepared.lineage).require() is not None:
             self._say("a drain was begun and cut short: it is finished now")
             return Until.DRAINED
         return self._options.until

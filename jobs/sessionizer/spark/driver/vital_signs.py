@@ -12,7 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.writer import HistoryWriter
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
@@ -99,7 +99,7 @@ class VitalSigns:
         with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             self._beat = replace(self._beat, at=epoch_ms(), **changes)
             self._lease.check()
-            write_heartbeat(self._home, self._beat)
+            HEARTBEAT_FILE.of(self._home).write(self._beat)
 
     def came_on(self, **changes: Any) -> None:
         """Beat after a step of the start, with these fields changed. On a busy machine each step may take minutes."""

@@ -15,7 +15,7 @@ from sessionizer.home.disk.private_folder import make_private
 from sessionizer.home.names import minted_id
 from sessionizer.home.stamp import stamped
 from sessionizer.lineage.checkpoint import SeenFile
-from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
 from sessionizer.spark.history.read import client_timeouts, rules_in_force

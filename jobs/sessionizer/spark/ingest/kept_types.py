@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.checkpoint import begun_batch
-from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.spark.ingest.guard import arrow_fields
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
 
     ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if the record of types is lost.
     """
-    kept = read_kept_types(home, lineage) if lineage else None
+    kept = TYPES_FILE.of(home, lineage).require() if lineage else None
     if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
         return
     if kept.time_mode != spec.rules.time_mode:
@@ -71,11 +71,11 @@ def sql_type(kind: pa.DataType) -> str:
 
 def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
     """Record that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
-    kept = read_kept_types(home, lineage) if begun_batch(home.checkpoint(lineage)) is not None else None
+    kept = TYPES_FILE.of(home, lineage).require() if begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.time_mode))
     more = kept.add_payload(types_of(payload))
     if more != kept or not kept.payload:
-        write_kept_types(home, lineage, more)
+        TYPES_FILE.of(home, lineage).write(more)
 
 
 def _struct_of(name: str, kind: object) -> dict[str, object]:

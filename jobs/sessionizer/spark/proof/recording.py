@@ -12,7 +12,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, begun_batches, committed_batches, files_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
@@ -67,9 +67,9 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     if lineage is None:
         raise NothingToProve(home.name, "it never ran")
     require_readable_lineage(home, lineage)
-    record = read_lineage_spec(home, lineage)
+    record = SPEC_FILE.of(home, lineage).require()
     if record is None:
-        raise DamagedFile(home.lineage(lineage).spec, "it is gone")
+        raise DamagedFile(SPEC_FILE.of(home, lineage).path, "it is gone")
     decided = changes_between(decided_by(record.document), decisions_of(spec))
     changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
     _require_same_source(home.name, spec, changes)
@@ -89,7 +89,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         batches=batches,
         explanation=Explanation((*changes, *changes_by_migrations(waiting)), _measures(record, spec)),
         notes=tuple(notes),
-        old_spec=recorded_spec(record.document, home.lineage(lineage).spec),
+        old_spec=recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
         waiting=waiting,
     )
 

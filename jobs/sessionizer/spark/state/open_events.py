@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.state.lineages.standing import Standing
 
 ROWS_AT_A_TIME: Final = 65_536

@@ -12,9 +12,9 @@ from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import TYPES_FILE
 from sessionizer.lineage.trial.trial_record import read_trial
-from sessionizer.state.lineages.origin import parents_of, read_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, parents_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,9 +68,9 @@ def _were_active(home: StreamHome) -> set[str]:
 def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_active: Collection[str]) -> bool:
     if lineage == active:
         return False
-    origin = read_origin(home, lineage)
+    origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
-        return begun_batch(home.checkpoint(lineage)) is None and read_kept_types(home, lineage) is None
+        return begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
     trial = read_trial(home, lineage)
     if trial is not None and (trial.outcome is not None or trial.course.drivers):
         return False  # it was active, and left: kept for a look at it

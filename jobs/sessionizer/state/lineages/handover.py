@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
 from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
-from sessionizer.lineage.kept_types import read_kept_types, write_kept_types
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, read_left_out
+from sessionizer.lineage.kept_spec import TYPES_FILE
+from sessionizer.lineage.left_out import LEFT_OUT_FILE, NOTHING_LEFT_OUT, read_left_out
+from sessionizer.lineage.source_ids import SOURCE_IDS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.checkpoint import SeenFile
-    from sessionizer.lineage.kept_spec import LineageSpec
-    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.lineages.standing import Standing
 
@@ -72,12 +71,16 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
     excluded rows would come in.
     """
     root = home.lineage(lineage)
-    kept = [root.announced_timeouts, root.unreadable_files, *([root.source_ids] if same_source else [])]
+    kept = [
+        root.announced_timeouts,
+        root.unreadable_files,
+        *([SOURCE_IDS_FILE.of(home, lineage).path] if same_source else []),
+    ]
     found = {file.name: examine_json(file).value for file in kept}
     left_out = read_left_out(home, lineage) if same_source else NOTHING_LEFT_OUT
     return {
         **{name: value for name, value in found.items() if value is not None},
-        **({LEFT_OUT: left_out.record()} if left_out else {}),
+        **(LEFT_OUT_FILE.content(left_out) if left_out else {}),
     }
 
 
@@ -100,13 +103,13 @@ def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
     for name, value in handover.punctuations.items():
         publish_json(home.punctuations(lineage) / name, value)
     if handover.origin.parent is not None:
-        write_kept_types(home, lineage, handover.kept)
+        TYPES_FILE.of(home, lineage).write(handover.kept)
 
 
 def settle(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
     """Write the types of its state into ``lineage``, which is active by now. Raises UnwritablePath."""
-    if read_kept_types(home, lineage) is None:
-        write_kept_types(home, lineage, kept)
+    if TYPES_FILE.of(home, lineage).require() is None:
+        TYPES_FILE.of(home, lineage).write(kept)
 
 
 class PackedGroup(NamedTuple):

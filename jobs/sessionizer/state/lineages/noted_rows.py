@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.state.lineages.origin import origins_of
 
@@ -51,5 +51,5 @@ def _newest(home: StreamHome, lineage: str, folder: str | None, table: str) -> i
         return log.written.get(table_key(folder, table))
     if not getattr(log.life, _COUNTED_AS[table]):
         return None
-    spec = read_lineage_spec(home, lineage)
+    spec = SPEC_FILE.of(home, lineage).require()
     return _SOME if spec is not None and spec.document["sink"]["path"] == folder else None

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import NothingToSave, NoWayBack
 from sessionizer.home.control_store import record_names
-from sessionizer.home.json_file import require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier
+from sessionizer.home.record_file import LineageFile
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
@@ -39,20 +39,14 @@ class Origin(JsonRecord):
     savepoint: str | None = None
 
 
-def write_origin(home: StreamHome, lineage: str, origin: Origin) -> None:
-    """Write the record. Raises UnwritablePath."""
-    write_record(home.lineage(lineage).origin, origin)
-
-
-def read_origin(home: StreamHome, lineage: str) -> Origin | None:
-    """Read the record, None for a lineage that began with no state. Raises DamagedFile."""
-    return require_undamaged(Origin, home.lineage(lineage).origin)
+ORIGIN_FILE: Final = LineageFile("origin.json", Origin)
+"""Absent for a lineage that began with no state."""
 
 
 def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
     """Return the operation's new lineage if a killed run of it has made that one active already."""
     active = active_lineage(home)
-    origin = read_origin(home, active) if active else None
+    origin = ORIGIN_FILE.of(home, active).require() if active else None
     if origin is None or origin.at < record.begun_at or origin.verb != record.verb:
         return None
     return active if (origin.savepoint or "") == record.savepoint else None
@@ -63,7 +57,7 @@ def origins_of(home: StreamHome) -> dict[str, Origin | None]:
     noted = set(record_names(home.lineage_records))
     if home.control_root is None:  # as earlier releases put it
         noted |= set(record_names(home.root / LINEAGES))
-    return {name: read_origin(home, name) for name in sorted(filter(is_identifier, noted))}
+    return {name: ORIGIN_FILE.of(home, name).require() for name in sorted(filter(is_identifier, noted))}
 
 
 def parents_of(home: StreamHome) -> dict[str, str | None]:
@@ -81,7 +75,7 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
 
     Its checkpoint is unchanged, and its rows are still there. Raises NoWayBack, DamagedFile.
     """
-    origin = read_origin(home, lineage)
+    origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None or origin.parent is None:
         raise NoWayBack(home.name, lineage, "it began without the state of another")
     newest = committed_batch(home.checkpoint(origin.parent))

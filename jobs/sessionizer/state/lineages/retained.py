@@ -14,13 +14,12 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.decisions import Document
 
 
@@ -65,7 +64,7 @@ def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str |
     require_readable_lineage(home, chosen)
     checkpoint = home.checkpoint(chosen)
     batch = _chosen(home.name, chosen, committed_batches(checkpoint), batch_id)
-    spec, kept = read_lineage_spec(home, chosen), read_kept_types(home, chosen)
+    spec, kept = SPEC_FILE.of(home, chosen).require(), TYPES_FILE.of(home, chosen).require()
     if spec is None or kept is None:
         raise DamagedFile(uri_of(home.lineage(chosen).records), "it lacks spec.json or types.json")
     proof = _proof(home.name, checkpoint, batch)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
-from sessionizer.home.json_file import require_undamaged
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import (
     EVENTS,
@@ -21,18 +20,17 @@ from sessionizer.lineage.checkpoint import (
     seen_files,
     settings_of_batch,
 )
-from sessionizer.lineage.checkpoint_record import CheckpointRecord, require_readable_lineage
-from sessionizer.lineage.drained import read_drain
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
+from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.lineage.fingerprint import require_same_engine
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.checkpoint import SeenFile
-    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.decisions import Document
 
 FILES: Final = "files"
@@ -79,16 +77,16 @@ def standing_of(home: StreamHome, batch_id: int | None = None, *, any_engine: bo
     require_readable_lineage(home, lineage)
     if not any_engine:
         require_same_engine(home, lineage)
-    drain = read_drain(home, lineage)
+    drain = DRAINED_FILE.of(home, lineage).require()
     if drain is not None:
         raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
     while True:
-        spec, kept = read_lineage_spec(home, lineage), read_kept_types(home, lineage)
+        spec, kept = SPEC_FILE.of(home, lineage).require(), TYPES_FILE.of(home, lineage).require()
         chosen = _chosen(home, lineage, batch_id)
         # a driver writes its spec before its first batch: unchanged, it is the spec of this batch
-        if spec == read_lineage_spec(home, lineage) and kept == read_kept_types(home, lineage):
+        if spec == SPEC_FILE.of(home, lineage).require() and kept == TYPES_FILE.of(home, lineage).require():
             break
-    record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record)
+    record = CHECKPOINT_FILE.of(home, lineage).require()
     if spec is None or kept is None or record is None:
         raise DamagedFile(home.lineage(lineage).root, "it lacks spec.json or types.json")
     facts = _facts(home, lineage, chosen, str(spec.document["source"]["format"]))

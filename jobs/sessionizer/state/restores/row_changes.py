@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.sink_folders import SinkFolder
+    from sessionizer.lineage.kept_spec import SinkFolder
     from sessionizer.state.lineages.path import BatchRange, Path
 
 

@@ -18,7 +18,7 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.lineage.fingerprint import present_fingerprint
-from sessionizer.lineage.sink_folders import sink_folders
+from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
-from sessionizer.lineage.drained import read_drain
+from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removing import planned
@@ -81,7 +81,7 @@ def reached_by(home: StreamHome) -> Reached | None:
     Raises DamagedFile.
     """
     lineage = active_lineage(home)
-    if lineage is None or read_drain(home, lineage) is not None:
+    if lineage is None or DRAINED_FILE.of(home, lineage).require() is not None:
         return None
     batch = committed_batch(home.checkpoint(lineage))
     return None if batch is None else Reached(lineage, batch)

@@ -11,8 +11,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import Reached, write_operation
-from sessionizer.control.records.plan_record import keep_plan_of
+from sessionizer.control.records.operation_record import Reached, keep_plan_of, write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.duration import HOUR
 from sessionizer_airflow.alerting.alert import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
 from sessionizer_airflow.landing import Announcement, landed
@@ -68,7 +68,7 @@ class Minute:
 
     def land(self) -> None:
         batch = (self.now - START) // 2_000
-        write_heartbeat(self.home, beat(batch, 10 * (batch + 1)))
+        HEARTBEAT_FILE.of(self.home).write(beat(batch, 10 * (batch + 1)))
 
     async def sleep(self, seconds: float) -> None:
         self.now += int(seconds * 1000)

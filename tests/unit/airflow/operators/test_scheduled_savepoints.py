@@ -68,7 +68,7 @@ def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path) -> No
 
 def test_one_that_cannot_be_looked_at_fails_in_its_own_task(specs: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    StreamHome.of(tmp_path, "asking").control_files.lineage.write_text("{")
+    StreamHome.of(tmp_path, "asking").lineage_record.write_text("{")
     assert [each["stream"] for each in due_streams(project(tmp_path), said.append)] == ["asking", "other"]
     assert said[0].startswith("asking: due: it cannot be looked at: ")
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.launch_record import LaunchRecord, own_file, write_launch
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, own_file
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
@@ -62,7 +62,7 @@ def launched(platform: Platform, text: str) -> None:
     _, home = platform.drive("clicks")
     log = home.logs / "driver.driver-1.log"
     log.write_text(text)
-    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=str(log)))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms(), log=str(log)))
 
 
 @pytest.mark.parametrize("page", ["log", "spark-ui", "tables"])
@@ -87,7 +87,7 @@ def test_a_log_that_is_not_here(platform: Platform) -> None:
     _, home = platform.drive("clicks")
     assert "not launched from Airflow" in client_of(platform).get("/clicks.supervise/log").text
     gone = str(home.logs / "driver.driver-1.log")
-    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=gone))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms(), log=gone))
     assert "or on another machine" in client_of(platform).get("/clicks.supervise/log").text
 
 
@@ -99,7 +99,7 @@ def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_record_names(
     (tmp_path / "passwords").write_text("secret matter")
     (home.logs / "link").symlink_to(tmp_path / "passwords")
     path = named.format(tmp=tmp_path, logs=home.logs)
-    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=path))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms(), log=path))
     answer = client_of(platform).get("/clicks.supervise/log")
     assert "secret matter" not in answer.text
     assert "names a file outside of its home" in answer.text

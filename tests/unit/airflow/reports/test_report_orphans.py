@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import stop_requested
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import OrphanedDrivers
 from sessionizer_airflow.reports.orphans import report_orphans

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
-from sessionizer.control.records.watch_record import WatchRecord, write_watch
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import OrphanedDrivers, UnwatchedStreams
@@ -72,7 +71,7 @@ def watched(home: StreamHome, *, minutes_ago: int, streams: Path | None = None) 
     """The last watch ended then."""
     until = epoch_ms() - minutes_ago * MINUTE
     folder = None if streams is None else str(streams)
-    write_watch(home, WatchRecord(run_id="now", try_number=1, until=until, streams=folder))
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, until=until, streams=folder))
 
 
 def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
@@ -113,11 +112,10 @@ def test_a_stream_of_another_folder_is_no_orphan_and_is_not_forgotten(
 def test_what_is_looked_after_or_not_wanted_is_let_be(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
     platform.add("never_started")
     died(platform, "just_now", minutes_ago=1)
-    write_supervision(
-        died(platform, "backing_off", minutes_ago=20),
-        SupervisionRecord(failures=4, last_failure_ms=epoch_ms() - 4 * MINUTE),
+    SUPERVISION_FILE.of(died(platform, "backing_off", minutes_ago=20)).write(
+        SupervisionRecord(failures=4, last_failure_ms=epoch_ms() - 4 * MINUTE)
     )
-    write_supervision(died(platform, "given_up", minutes_ago=20), SupervisionRecord(failures=6, given_up=True))
+    SUPERVISION_FILE.of(died(platform, "given_up", minutes_ago=20)).write(SupervisionRecord(failures=6, given_up=True))
     write_desired(died(platform, "stopped", minutes_ago=20), DesiredState.STOPPED, by="a test", why="")
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert alerts == []

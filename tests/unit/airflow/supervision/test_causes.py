@@ -10,10 +10,10 @@ from sessionizer.causes.cause import KILLED, name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
-from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.observation import State
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
@@ -49,7 +49,7 @@ def death(home: StreamHome, error: Exception) -> Driver:
 
 def ended_by(home: StreamHome, error: SessionizerError) -> Driver:
     home.prepare()
-    write_launch(home, LaunchRecord(uid="abc123", at=epoch_ms(), log=LOG))
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="abc123", at=epoch_ms(), log=LOG))
     record_failure(home, "abc123", error)
     return Driver(
         uid="abc123",
@@ -59,7 +59,7 @@ def ended_by(home: StreamHome, error: SessionizerError) -> Driver:
         heard_ms=NOW,
         batch_id=3,
         lineage="old",
-        ending=read_exit(home, "abc123"),
+        ending=EXIT_FILE.of(home, "abc123").read(),
         log=LOG,
     )
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sessionizer.causes.cause import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.patience import MINUTE, SECOND
+from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide

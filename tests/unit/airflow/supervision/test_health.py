@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.airflow_records import Ailment, Health
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.records.health_record import Ailment, Health
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import health
 from sessionizer_airflow.supervision.health import Doctor, examined
@@ -77,12 +77,12 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
     home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.prepare()
-    write_heartbeat(home, beat())
+    HEARTBEAT_FILE.of(home).write(beat())
     told = []
     for minute in range(40):
         monkeypatch.setattr(health, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
         if minute == 30:
-            write_heartbeat(home, beat(NOW + 30 * MINUTE))
+            HEARTBEAT_FILE.of(home).write(beat(NOW + 30 * MINUTE))
         for doctor in (Doctor(home, POLICY), Doctor(home, POLICY)):
             found = doctor.look()
             assert found.beat is not None, "a new watch sends the metrics once"
@@ -98,7 +98,7 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
 
 def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
     home.prepare()
-    write_heartbeat(home, beat())
+    HEARTBEAT_FILE.of(home).write(beat())
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
     doctor = Doctor(home, POLICY)
     doctor.look()

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sessionizer.control.records.health_record import Ailment, Health
+from sessionizer.control.records.airflow_records import Ailment, Health
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, StandBy, Wait
 from sessionizer_airflow.supervision.tell import label_of, level_of
 

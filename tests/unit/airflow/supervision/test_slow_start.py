@@ -9,10 +9,10 @@ import pytest
 from sessionizer.causes.cause import NO_START
 from sessionizer.control.lease.ledger import give_out
 from sessionizer.control.patience import MINUTE, SECOND
-from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.airflow_records import SupervisionRecord
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord
-from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.supervision.decide import Adopt, Replace, decide
 from sessionizer_airflow.supervision.observe import read_situation
@@ -58,12 +58,12 @@ def test_a_start_is_left_alone_as_long_as_it_gets_on(name: str, tmp_path: Path) 
     start, home = STARTS[name], StreamHome.of(tmp_path, "clicks")
     home.prepare()
     launch = LaunchRecord(uid="a", at=NOW - start.submitted, log="", master="yarn", submission="tag")
-    write_launch(home, launch)
+    LAUNCH_FILE.of(home).write(launch)
     if start.leased is not None:
         assert give_out(home, LeaseRecord(1, NOW - start.leased, "a", 7, 7, "worker-9", "another boot"))
         progress_at = None if start.got_on is None else NOW - start.got_on
         beat = Heartbeat("a", NOW - SECOND, NOW - start.leased, Phase.STARTING, progress_at=progress_at)
-        write_heartbeat(home, beat)
+        HEARTBEAT_FILE.of(home).write(beat)
     decision = decide(read_situation(home, POLICY, NOW), SupervisionRecord(), POLICY, NOW)
     if start.replaced is None:
         assert decision == Adopt("a", "STARTING")

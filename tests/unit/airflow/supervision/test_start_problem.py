@@ -7,8 +7,8 @@ import pytest
 from sessionizer.causes import start_problem as known
 from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
+from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
 from sessionizer_airflow.supervision.decide import GiveUp, Replace, Wait, decide
 from sessionizer_airflow.supervision.observe import Driver, Situation

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import LEFT_OUT, SOURCE_IDS
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
-from sessionizer.lineage.source_ids import record_of_ids
+from sessionizer.lineage.left_out import LEFT_OUT_FILE
+from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.control.operation import Operation
-    from sessionizer.home.json_record import JsonObject
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.state.commands.switch import Switch
     from sessionizer.state.lineages.standing import Standing
@@ -53,7 +52,7 @@ class PositionRunner(SparkRunner):
         standing, left_out, ids = self.move.standing, self.move.left_out, self.move.ids
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
-        records: dict[str, JsonObject] = {LEFT_OUT: left_out.record()} if left_out else {}
+        records = LEFT_OUT_FILE.content(left_out) if left_out else {}
         state, handover = hand_over(
             self.spark,
             self.home,
@@ -61,7 +60,7 @@ class PositionRunner(SparkRunner):
             new_record(self.home, self.spec),
             Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id),
             same_source=False,
-            records={**records, **({SOURCE_IDS: record_of_ids(ids)} if ids else {})},
+            records={**records, **(SOURCE_IDS_FILE.content(SourceIds(ids)) if ids else {})},
         )
         partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
         self.begin(self.spec, examined, partitions, handover, operation)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.transfer import hand_over
@@ -43,8 +43,8 @@ class RescaleRunner(SparkRunner):
         assert self._found is not None  # noqa: S101  the executor plans first
         (standing, decision), now = self._found, epoch_ms()
         document = {**standing.spec, "key_groups": decision.now.key_groups}
-        spec = recorded_spec(document, self.home.lineage(standing.lineage).spec)
-        kept = read_lineage_spec(self.home, standing.lineage)
+        spec = recorded_spec(document, SPEC_FILE.of(self.home, standing.lineage).path)
+        kept = SPEC_FILE.of(self.home, standing.lineage).require()
         state, handover = hand_over(
             self.spark,
             self.home,

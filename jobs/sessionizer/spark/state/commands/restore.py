@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT, MIGRATIONS, SOURCE_IDS
-from sessionizer.lineage.applied_migrations import record_of_applied
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
 from sessionizer.lineage.checkpoint import PARTITIONS
-from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.kept_types import KeptTypes
-from sessionizer.lineage.left_out import keep_left_out
-from sessionizer.lineage.source_ids import record_of_ids
+from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
+from sessionizer.lineage.left_out import LEFT_OUT_FILE, keep_left_out
+from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
@@ -110,8 +109,8 @@ class RestoreRunner(SparkRunner):
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
             records={
                 **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
-                MIGRATIONS: record_of_applied(manifest.migrations),
-                **({LEFT_OUT: left_out.record()} if left_out else {}),
-                **({SOURCE_IDS: record_of_ids(manifest.source_ids)} if manifest.source_ids else {}),
+                **MIGRATIONS_FILE.content(AppliedMigrations(manifest.migrations)),
+                **(LEFT_OUT_FILE.content(left_out) if left_out else {}),
+                **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
             },
         )

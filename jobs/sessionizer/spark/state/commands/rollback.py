@@ -9,9 +9,8 @@ from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.fingerprint import programs_needed
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.commands.runner import SparkRunner
@@ -100,7 +99,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
 def _tables_of(home: StreamHome) -> list[StreamedTable]:
     """Return every table that a batch of the stream writes or wrote, those of the active lineage first."""
     active = active_lineage(home)
-    record = read_lineage_spec(home, active) if active else None
+    record = SPEC_FILE.of(home, active).require() if active else None
     current = () if record is None else (record.sink,)
     return streamed_tables(home, (*current, *sink_folders(home, origins_of(home))), STREAMED, {})
 
@@ -123,7 +122,7 @@ def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: s
 
 
 def _replay(home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
-    records = {lineage: read_lineage_spec(home, lineage) for lineage in (leaves, before)}
+    records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
     sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
     source, checkpoint = sources[before], home.checkpoint(before)
     then: list[str] = []

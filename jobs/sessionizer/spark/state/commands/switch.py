@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.rules import TimeMode
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.ingest.topics import topic_ids
@@ -75,7 +76,7 @@ class SwitchRunner(PositionRunner):
     def _plan_of(self, standing: Standing, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
         changes = changes_between(decided_by(standing.spec), decisions_of(self.spec))
         require_switch(changes)
-        left = recorded_spec(standing.spec, self.home.lineage(standing.lineage).spec)
+        left = recorded_spec(standing.spec, SPEC_FILE.of(self.home, standing.lineage).path)
         by_events = left.rules.time_mode == TimeMode.EVENT_TIME
         return SwitchPlan(
             stream=self.home.name,

@@ -15,8 +15,7 @@ from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.data_root import uri_of
-from sessionizer.lineage.kept_spec import read_lineage_spec
-from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.core.wire import schema
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 DECIDED: Final = "decided"
@@ -58,11 +57,11 @@ def write_finished_rows(
     if not names_in(folder):
         return
     before = lineage_before(home, lineage)
-    record = read_lineage_spec(home, before) if before else None
-    kept = read_kept_types(home, before) if before else None
+    record = SPEC_FILE.of(home, before).require() if before else None
+    kept = TYPES_FILE.of(home, before).require() if before else None
     if record is None or kept is None:
         raise DamagedFile(home.lineage(before or lineage).root, "it lacks spec.json or types.json")
-    spec = recorded_spec(record.document, home.lineage(lineage).spec)
+    spec = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     sinks = Sinks(
         lineage,
         streamed_tables(home, spec),

@@ -23,9 +23,9 @@ from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
-from sessionizer.lineage.applied_migrations import read_applied, record_of_applied
+from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.checkpoint import planned_batch
-from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
 from sessionizer.migrations.pending import applied_now
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.data_root import DataPath
-    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.standing import Standing
     from sessionizer.stream_spec.document.migration import Migration
@@ -110,10 +110,10 @@ class MigratedEvents:
                 to_do = f"Write coalesce(…, {name}), or leave these events out by where"
                 raise MigrationRefused(self.home.name, by, cause, to_do)
 
-    def record(self) -> JsonObject:
-        """Return the content of ``migrations.json`` for a lineage that begins with the migrated events."""
+    def applied(self) -> tuple[AppliedMigration, ...]:
+        """Return the migrations of a lineage that begins with the migrated events."""
         before = read_applied(self.home, self.standing.lineage)
-        return record_of_applied((*before, *applied_now(self.pending, epoch_ms())))
+        return (*before, *applied_now(self.pending, epoch_ms()))
 
     @cached_property
     def _state(self) -> KeptState:
@@ -122,7 +122,7 @@ class MigratedEvents:
     @cached_property
     def _spec(self) -> StreamSpec:
         """The spec that the lineage ran by so far."""
-        return recorded_spec(self.standing.spec, self.home.lineage(self.standing.lineage).spec)
+        return recorded_spec(self.standing.spec, SPEC_FILE.of(self.home, self.standing.lineage).path)
 
     def _decided(self) -> DataFrame:
         return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))

@@ -13,9 +13,9 @@ from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS, go_on_from, next_watermark
+from sessionizer.lineage.left_out import LEFT_OUT_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.trial_record import begin_trial
 from sessionizer.spark.ingest import punctuation
@@ -34,7 +34,7 @@ from sessionizer.spark.state.open_events import (
 from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, furnish
-from sessionizer.state.lineages.origin import lineage_before, write_origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ class NewLineage:
         """
         remove_abandoned(self.home)
         self.lineage = make_lineage(self.home, self.handover.spec)
-        write_origin(self.home, self.lineage, self.handover.origin)
+        ORIGIN_FILE.of(self.home, self.lineage).write(self.handover.origin)
         self.home.lineage(self.lineage).no_events.mkdir()
         self._finish_part(Step.MADE)
         with reading_state(self.spark), self._settings():
@@ -105,7 +105,7 @@ class NewLineage:
 
     def begin_trial(self, terms: Terms) -> None:
         """Begin the trial of the lineage. Rows that the user excluded are no sign that it is worse."""
-        if LEFT_OUT in self.handover.records:
+        if LEFT_OUT_FILE.name in self.handover.records:
             terms = replace(terms, judges_refused=False)
         before = lineage_before(self.home, self.lineage)
         begin_trial(self.home, self.lineage, self.handover.origin.verb, before, terms)

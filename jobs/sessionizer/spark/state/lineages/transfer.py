@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
-from sessionizer.home.lineage_home import MIGRATIONS
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.applied_migrations import read_applied, record_of_applied
+from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
@@ -48,6 +47,7 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     state = kept_state(home, standing)
     with reading_state(spark):
         timeouts = read_timeouts(spark, state)
+    applied = read_applied(home, standing.lineage) if migrated is None else migrated.applied()
     handover = Handover(
         origin=origin,
         spec=spec,
@@ -59,7 +59,7 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
         records={
             **records_beside(home, standing.lineage, same_source=same_source),
             **(records or {}),
-            MIGRATIONS: _applied(home, standing.lineage) if migrated is None else migrated.record(),
+            **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
         },
         punctuations=unread_punctuations(home, standing),
     )
@@ -67,10 +67,6 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
         return state, handover
     migrated.decide()
     return migrated.migrate(), handover
-
-
-def _applied(home: StreamHome, lineage: str) -> JsonObject:
-    return record_of_applied(read_applied(home, lineage))
 
 
 def _require_whole(spark: SparkSession, home: StreamHome, standing: Standing) -> None:

@@ -13,7 +13,7 @@ from sessionizer.home.data_root import folder_at, is_uri
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch, seen_files
-from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import Records, read_left_out
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
@@ -72,7 +72,7 @@ def files_read(home: StreamHome) -> list[SeenFile]:
     lineage = active_lineage(home)
     if lineage is None:
         return []
-    spec, newest = read_lineage_spec(home, lineage), begun_batch(home.checkpoint(lineage))
+    spec, newest = SPEC_FILE.of(home, lineage).require(), begun_batch(home.checkpoint(lineage))
     if newest is None or (spec is not None and spec.document["source"]["format"] != FILES):
         return []
     return seen_files(home.checkpoint(lineage), newest)

@@ -11,8 +11,8 @@ from sessionizer.home.data_root import folder_at
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.lineage.trial.judging import USUAL
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.lineages.source_losses import gone_from_source

@@ -12,7 +12,7 @@ from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessio
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
-from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.group_logs import labelled
 from sessionizer.spark.state.open_events import open_payload

@@ -20,7 +20,7 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
-from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import UnknownRevision, bring_to
 from sessionizer.spark.state.group_logs import FirstLog, begun_with
 from sessionizer.spark.state.open_events import (

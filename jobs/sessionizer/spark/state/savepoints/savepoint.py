@@ -11,6 +11,7 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.fingerprint import JAVA
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import java_version
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
@@ -87,7 +88,7 @@ class _Tables:
         Returns the counts of the logs, and the number of timeouts.
         """
         standing = self.making.standing
-        spec = recorded_spec(standing.spec, self.making.stream.lineage(standing.lineage).spec)
+        spec = recorded_spec(standing.spec, SPEC_FILE.of(self.making.stream, standing.lineage).path)
         with reading_state(self.spark):
             logs = numbered_by_group(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already

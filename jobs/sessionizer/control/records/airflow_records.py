@@ -1,0 +1,137 @@
+"""The records that Airflow keeps of a stream: its failures, its watch, its health, and what users were notified of."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import SessionizerError
+from sessionizer.home.control_store import remove
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import ControlFile, RecordFile
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SupervisionRecord(JsonRecord):
+    """The newest failure of a driver start, and its consequences. Times are epoch ms.
+
+    ``failures`` in a row count against the restart budget. ``attempts`` in a row do not, because they failed for a
+    transient cause, since ``waiting_since``. ``waiting_told`` tells whether a notification of it was sent.
+    ``counted_uid`` is the driver of the newest failure. ``settled_uid`` is a dead driver that a user has dealt with, so
+    its end counts no more. A driver that cannot be seen has given no sign since ``unseen_since`` by our own clock, and
+    its last sign is ``unseen_beat``.
+    """
+
+    failures: int = 0
+    attempts: int = 0
+    last_failure: str = ""
+    last_failure_ms: int = 0
+    cause: str | None = None
+    remedy: str = ""
+    restart_at: int = 0
+    counted_uid: str | None = None
+    settled_uid: str | None = None
+    waiting_since: int | None = None
+    unseen_since: int | None = None
+    unseen_beat: int | None = None
+    waiting_told: bool = False
+    given_up: bool = False
+
+
+SUPERVISION_FILE: Final = ControlFile("supervision.json", SupervisionRecord)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchRecord(JsonRecord):
+    """Try ``try_number`` of DAG run ``run_id``. Airflow allows ``max_tries`` tries, and the run had so many ``clears``.
+
+    ``ended`` if it ended by itself. The watch lasts ``until`` then (epoch ms), and reads specs in the folder
+    ``streams``. ``bundle`` is the name and version of the DAG bundle that it runs by. Earlier releases noted none.
+    """
+
+    run_id: str
+    try_number: int
+    max_tries: int = 0
+    clears: int = 0
+    ended: bool = False
+    until: int = 0
+    streams: str | None = None
+    bundle: str | None = None
+
+    def is_cleared_by(self, later: WatchRecord) -> bool:
+        """Whether ``later`` exists because a user cleared the task, which a retry is not.
+
+        Airflow counts the clears of a run. If a user left the run's state unchanged, Airflow allows the task more
+        tries.
+        """
+        return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
+
+    def is_past(self, run_id: str) -> bool:
+        """Whether the run ``run_id`` of the same DAG was over when this was written.
+
+        The ids of scheduled runs sort by date. The DAG has no others.
+        """
+        return run_id < self.run_id or (run_id == self.run_id and self.ended)
+
+
+WATCH_FILE: Final = ControlFile("watch.json", WatchRecord)
+
+
+class Ailment(StrEnum):
+    """The ailments of a stream."""
+
+    STALE = "stale"
+    LAGGING = "lagging"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health(JsonRecord):
+    """The stream was last seen working at ``worked_at``, and has had its ``ailment`` ``since`` then (epoch ms)."""
+
+    worked_at: int
+    ailment: Ailment | None = None
+    since: int | None = None
+
+
+HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToldOf(JsonRecord):
+    """The driver, or the command, ``uid`` of which a notification was sent."""
+
+    uid: str | None = None
+
+
+@dataclass(frozen=True)
+class OnceToldFile:
+    """The record by which a notification is sent only once for a stream's driver, or command, in condition ``name``."""
+
+    name: str
+
+    def is_news(self, home: StreamHome, uid: str | None) -> bool:
+        """Whether no notification of ``uid`` was sent yet. From now on it counts as sent."""
+        told = self._of(home).read()
+        if told is not None and told.uid == uid:
+            return False
+        with suppress(SessionizerError):
+            self._of(home).write(ToldOf(uid=uid))
+        return True
+
+    def forget(self, home: StreamHome) -> None:
+        """Forget the notification, because all is well. If the condition returns, it is news."""
+        with suppress(OSError):
+            remove(self._of(home).path)
+
+    def _of(self, home: StreamHome) -> RecordFile[ToldOf]:
+        return ControlFile(f"{self.name}.json", ToldOf).of(home)
+
+
+TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")
+TOLD_OF_UNWATCHED: Final = OnceToldFile("unwatched")
+TOLD_OF_STUCK: Final = OnceToldFile("stuck")
