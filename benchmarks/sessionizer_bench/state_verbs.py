@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 import yaml
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.cli.looking.look import Look
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
@@ -24,7 +25,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.spark.state.commands.restore import RestoreRunner

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.savepoint_state import SavepointState

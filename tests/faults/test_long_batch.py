@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import committed_batches
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint import committed_batches
 from support.processes.driver_process import DriverProcess
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage

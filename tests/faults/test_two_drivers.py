@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.names import commit_log
 from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import commit_log
 from support.expected.landed import assert_as_defined, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from sessionizer.checkpoint.batch_logs import committed_batches
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring import machine

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.checkpoint.batch_logs import pinned_settings
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
@@ -15,7 +16,6 @@ from sessionizer.home.control_store import is_there
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_root import folder_at
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import pinned_settings
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
 from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE

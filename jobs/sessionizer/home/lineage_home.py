@@ -73,18 +73,3 @@ class LineageHome:
     def rehearsal(self) -> DataPath:
         """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
         return self.root / "rehearsal"
-
-
-def offset_log(checkpoint: DataPath) -> DataPath:
-    """Return Spark's log of the batches whose input is settled: a file for each, named by its number."""
-    return checkpoint / "offsets"
-
-
-def commit_log(checkpoint: DataPath) -> DataPath:
-    """Return Spark's log of the committed batches."""
-    return checkpoint / "commits"
-
-
-def source_log(checkpoint: DataPath, source: str) -> DataPath:
-    """Return Spark's log of the ``source``, given by its place in the query or its name: a file source's files."""
-    return checkpoint / "sources" / source

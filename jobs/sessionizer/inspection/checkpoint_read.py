@@ -6,28 +6,30 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sessionizer.inspection.checksums import hadoop_file
-from sessionizer.inspection.logs import commit_entry, offset_entry, query_id, source_entries, text_of
-from sessionizer.inspection.operators import FILES, operator_of, source_kind
-from sessionizer.inspection.schema_file import schema_version
+from sessionizer.checkpoint.checksums import hadoop_file
+from sessionizer.checkpoint.descriptions import OPERATOR_FILE, SCHEMA_FILE, operator_of, schema_version
+from sessionizer.checkpoint.log_entries import (
+    FILES,
+    commit_entry,
+    offset_entry,
+    query_id,
+    source_entries,
+    source_kind,
+    text_of,
+)
+from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, SOURCES, STATE
+from sessionizer.checkpoint.state_files import chain_of, ids_of, shared_in, version_files
 from sessionizer.inspection.soundness import wrong_checksum, wrong_with
-from sessionizer.inspection.state_files import STATE, chain_of, ids_of, shared_in, version_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from sessionizer.inspection.files import Files
-    from sessionizer.inspection.logs import CommitEntry, OffsetEntry
-    from sessionizer.inspection.operators import Operator
-    from sessionizer.inspection.state_files import Chain, StorePlace, VersionFile
+    from sessionizer.checkpoint.descriptions import Operator
+    from sessionizer.checkpoint.files import Files
+    from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry
+    from sessionizer.checkpoint.state_files import Chain, StorePlace, VersionFile
 
-METADATA: Final = "metadata"
-OFFSETS: Final = "offsets"
-COMMITS: Final = "commits"
-SOURCES: Final = "sources"
-OPERATOR_FILE: Final = re.compile(rf"{STATE}/(\d+)/_metadata/(?:metadata|v2/(\d+))")
-SCHEMA_FILE: Final = re.compile(rf"{STATE}/\d+/(?:_stateSchema/[^/]+/[^./][^/]*|\d+/(?:[^/]+/)?_metadata/schema)")
 _LISTED: Final = re.compile(rf"{SOURCES}/[^/]+/\d+(?:\.compact)?")
 
 _Read = TypeVar("_Read")
@@ -179,7 +181,13 @@ class _Reading:
 
     def shared(self) -> dict[str, dict[str, int]]:
         """Return for every readable ``.zip`` the files that it leaves to others."""
-        return {name: dict(shared_in(self._files, name)) for name in self._files.sizes if _is_zip(name)}
+        return {name: self._shared_by(name) for name in self._files.sizes if _is_zip(name)}
+
+    def _shared_by(self, name: str) -> dict[str, int]:
+        try:
+            return dict(shared_in(self._files, name))
+        except ValueError:  # found to be damaged when the next start would load it
+            return {}
 
     def state(self, checkpoint: Checkpoint, *, deep: bool) -> None:
         """Check the content of the state's files that the next start loads, and note damaged ones."""

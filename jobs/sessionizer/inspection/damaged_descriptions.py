@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.inspection.checkpoint_read import OPERATOR_FILE, SCHEMA_FILE
-from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, removed
-from sessionizer.inspection.finding import Effect, Finding
-from sessionizer.inspection.state_files import STATE
+from sessionizer.checkpoint.descriptions import OPERATOR_FILE, SCHEMA_FILE
+from sessionizer.checkpoint.names import STATE
+from sessionizer.inspection.finding import ELSEWHERE, GONE, Effect, Finding, removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +24,6 @@ def damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yield every damage of the descriptions."""
     yield from _operators(checkpoint)
     yield from _schemas(checkpoint)
-
-
-def is_description(name: str) -> bool:
-    """Whether the file describes an operator or a schema."""
-    return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
 
 
 def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -8,46 +8,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS
-from sessionizer.inspection.checksums import hadoop_file
-from sessionizer.inspection.finding import Effect, Finding, Step
+from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS
+from sessionizer.inspection.finding import (
+    ELSEWHERE,
+    GONE,
+    LEAVE,
+    Effect,
+    Finding,
+    Step,
+    list_batch_files,
+    removed,
+    unchecked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessionizer.inspection.checkpoint_read import Checkpoint
-    from sessionizer.inspection.files import Files
 
-GONE: Final = "it is gone"
-ELSEWHERE: Final = (
-    "put the file back from a copy. Without a copy, continue in a new checkpoint: with `sessionizer restore` for a "
-    "stream of ours, else from the source's beginning"
-)
 _VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
 _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
-LEAVE: Final = "leave it: Spark removes it in time"
 _AGAIN: Final = "its batch runs again with the same input. A sink that has the batch's number skips it"
-
-
-def removed(files: Files, *names: str) -> tuple[Step, ...]:
-    """Return the steps that remove files, with Hadoop's checksums of them."""
-    wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
-    return tuple(Step(name) for name in wanted)
-
-
-def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
-    """List the files that say that the newest batch is over, and in format 1 its state files.
-
-    In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
-    batch that runs in its place.
-    """
-    stale = [
-        file.name
-        for there in checkpoint.stores.values()
-        for file in there
-        if file.version > batch and checkpoint.state_format == 1
-    ]
-    return [f"{COMMITS}/{batch}", *stale]
 
 
 _MOST_GONE: Final = 1000
@@ -200,11 +181,6 @@ def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
         else:
             follows = "its batch cannot be read"
             yield Finding(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
-
-
-def unchecked(checksum: str) -> Finding:
-    """Return the finding about a missing checksum of Spark's."""
-    return Finding(checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it")
 
 
 def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:

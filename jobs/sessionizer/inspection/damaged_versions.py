@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.inspection.damaged_descriptions import is_description
-from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, LEAVE, list_batch_files, removed, unchecked
-from sessionizer.inspection.finding import Effect, Finding
-from sessionizer.inspection.state_files import CHECKSUM, STATE, StorePlace
+from sessionizer.checkpoint.descriptions import is_description
+from sessionizer.checkpoint.names import STATE
+from sessionizer.checkpoint.state_files import CHECKSUM, StorePlace
+from sessionizer.inspection.finding import ELSEWHERE, GONE, LEAVE, Effect, Finding, list_batch_files, removed, unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessionizer.checkpoint.state_files import Chain
     from sessionizer.inspection.checkpoint_read import Checkpoint
-    from sessionizer.inspection.state_files import Chain
 
 
 def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:

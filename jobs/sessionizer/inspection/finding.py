@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.checkpoint.checksums import hadoop_file
+from sessionizer.checkpoint.names import COMMITS
+
+if TYPE_CHECKING:
+    from sessionizer.checkpoint.files import Files
+    from sessionizer.inspection.checkpoint_read import Checkpoint
+
+GONE: Final = "it is gone"
+ELSEWHERE: Final = (
+    "put the file back from a copy. Without a copy, continue in a new checkpoint: with `sessionizer restore` for a "
+    "stream of ours, else from the source's beginning"
+)
+LEAVE: Final = "leave it: Spark removes it in time"
 
 
 class Effect(StrEnum):
@@ -44,3 +59,29 @@ class Finding:
     follows: str
     remedy: str
     steps: tuple[Step, ...] = ()
+
+
+def removed(files: Files, *names: str) -> tuple[Step, ...]:
+    """Return the steps that remove files, with Hadoop's checksums of them."""
+    wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
+    return tuple(Step(name) for name in wanted)
+
+
+def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
+    """List the files that say that the newest batch is over, and in format 1 its state files.
+
+    In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
+    batch that runs in its place.
+    """
+    stale = [
+        file.name
+        for there in checkpoint.stores.values()
+        for file in there
+        if file.version > batch and checkpoint.state_format == 1
+    ]
+    return [f"{COMMITS}/{batch}", *stale]
+
+
+def unchecked(checksum: str) -> Finding:
+    """Return the finding about a missing checksum of Spark's."""
+    return Finding(checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it")

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS, Checkpoint, read_checkpoint
-from sessionizer.inspection.damages import damages
-from sessionizer.inspection.files import read_consistently
-from sessionizer.inspection.operators import source_kind
-from sessionizer.inspection.state_files import STATE
+from sessionizer.checkpoint.files import read_consistently
+from sessionizer.checkpoint.log_entries import source_kind
+from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, STATE
+from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
+from sessionizer.inspection.damaged_descriptions import damaged_descriptions
+from sessionizer.inspection.damaged_logs import damaged_logs, left_behind
+from sessionizer.inspection.damaged_versions import damaged_versions
+from sessionizer.inspection.finding import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sessionizer.checkpoint.descriptions import Operator
+    from sessionizer.checkpoint.files import Files
     from sessionizer.home.data_root import DataPath
-    from sessionizer.inspection.files import Files
     from sessionizer.inspection.finding import Finding
-    from sessionizer.inspection.operators import Operator
 
+_ORDER: Final = list(Effect)
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 _PROVIDERS: Final = {"RocksDBStateStoreProvider": "RocksDB", "HDFSBackedStateStoreProvider": "files and memory"}
@@ -132,3 +136,20 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
         return Inspection(found, tuple(damages(found)))
 
     return read_consistently(checkpoint, read)
+
+
+def damages(checkpoint: Checkpoint) -> list[Finding]:
+    """Return one finding for each damaged or missing file, the worst first."""
+    found: dict[str, Finding] = {}
+    for finding in (*damaged_logs(checkpoint), *damaged_descriptions(checkpoint), *damaged_versions(checkpoint)):
+        known = found.get(finding.file)
+        if known is None or _ORDER.index(finding.effect) < _ORDER.index(known.effect):
+            found[finding.file] = finding
+    for finding in left_behind(checkpoint):
+        known = found.get(finding.file)
+        if known is None:
+            found[finding.file] = finding
+        elif finding.effect is Effect.STOPS and (known.steps or known.effect is Effect.WRONG):
+            # the remedy removes Hadoop's checksum as well
+            found[finding.file] = replace(known, wrong=finding.wrong, effect=finding.effect, follows=finding.follows)
+    return sorted(found.values(), key=lambda finding: (_ORDER.index(finding.effect), finding.file))

@@ -15,11 +15,11 @@ import google_crc32c
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from sessionizer.inspection.checksums import hadoop_file, hadoop_says
-from sessionizer.inspection.state_files import CHECKSUM
+from sessionizer.checkpoint.checksums import hadoop_file, hadoop_says
+from sessionizer.checkpoint.state_files import CHECKSUM
 
 if TYPE_CHECKING:
-    from sessionizer.inspection.files import Files
+    from sessionizer.checkpoint.files import Files
 
 _SST_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
 """Last bytes of a table of RocksDB."""

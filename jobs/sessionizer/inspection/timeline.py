@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.inspection.operators import source_kind
+from sessionizer.checkpoint.log_entries import source_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sessionizer.inspection.files import Files
-    from sessionizer.inspection.logs import CommitEntry, OffsetEntry
-    from sessionizer.inspection.state_files import StorePlace, VersionFile
+    from sessionizer.checkpoint.files import Files
+    from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry
+    from sessionizer.checkpoint.state_files import StorePlace, VersionFile
 
 
 @dataclass(frozen=True, slots=True)

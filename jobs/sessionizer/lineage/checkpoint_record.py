@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.names import offset_log
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import DATA_VARIABLE, uri_of
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.lineage_home import CHECKPOINT_RECORD, offset_log
+from sessionizer.home.lineage_home import CHECKPOINT_RECORD
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint

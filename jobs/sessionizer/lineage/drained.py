@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.errors import SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import committed_batch
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.table import CAUSES
+from sessionizer.checkpoint.names import commit_log, offset_log
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import Verdict
 from sessionizer.home.home_place import HomePlace
-from sessionizer.home.lineage_home import commit_log, offset_log
 from sessionizer.home.platform_home import HomeIdentity, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.causes.table import CAUSES
+from sessionizer.checkpoint.names import offset_log
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.driver.continuity import require_continuity

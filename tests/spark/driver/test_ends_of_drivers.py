@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
@@ -16,7 +17,6 @@ from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, requ
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.stream_spec.loading.spec_file import SpecFile

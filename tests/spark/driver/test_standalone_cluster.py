@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
@@ -16,7 +18,6 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import PARTITIONS, settings_of_batch
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
@@ -106,7 +107,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
 def partitions_of_state(home: StreamHome) -> str:
     lineage = active_lineage(home)
     assert lineage is not None
-    return settings_of_batch(home.checkpoint(lineage), 0)[PARTITIONS]
+    return planned_batch(home.checkpoint(lineage), 0).settings[PARTITIONS]
 
 
 def supervisor_uid(home: StreamHome) -> str:

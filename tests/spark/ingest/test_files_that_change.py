@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import begun_batches
 from sessionizer.errors import SourceFilesGone
-from sessionizer.lineage.checkpoint import begun_batches
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain

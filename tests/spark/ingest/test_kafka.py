@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import SourceReplaced, SourceUnreachable
-from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, begun_batches, committed_batch, planned_batch
 from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, event_of, is_valid, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end

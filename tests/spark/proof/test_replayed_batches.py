@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from sessionizer.checkpoint.batch_logs import committed_batches
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import NothingToProve
-from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.proof.proof_table import add_to_proof_table

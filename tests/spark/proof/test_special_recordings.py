@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from delta.tables import DeltaTable
 
+from sessionizer.checkpoint.batch_logs import committed_batch, committed_batches
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.lineage.checkpoint import committed_batch, committed_batches
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
 from sessionizer.spark.proof.prove import ProofRequest, prove

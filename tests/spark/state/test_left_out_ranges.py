@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from upath import UPath
 
+from sessionizer.checkpoint.batch_logs import next_watermark, planned_batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.schema import event_schema
-from sessionizer.lineage.checkpoint import next_watermark, planned_batch
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.state.open_events import KeptState, read_open_events, read_timeouts, reading_state
 from support.expected.checkpoint_log import CheckpointLog

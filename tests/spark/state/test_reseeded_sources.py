@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import begun_batch, committed_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version

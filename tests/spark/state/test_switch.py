@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.control.execution import execute
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import EVENTS, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.state.commands.switch import SwitchRunner

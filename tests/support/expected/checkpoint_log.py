@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sessionizer.home.lineage_home import commit_log, offset_log
-from sessionizer.lineage.checkpoint import (
-    begun_batches,
-    committed_batches,
-    files_between,
-    planned_batch,
-)
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
+from sessionizer.checkpoint.file_lists import files_between
+from sessionizer.checkpoint.names import commit_log, offset_log
 
 if TYPE_CHECKING:
+    from sessionizer.checkpoint.log_entries import OffsetEntry
     from sessionizer.home.data_root import DataPath
-    from sessionizer.lineage.checkpoint import PlannedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class CheckpointLog:
         file.write_text("\n".join([version, told, *offsets]))
         file.with_name(f".{batch_id}.crc").unlink(missing_ok=True)
 
-    def _files(self, before: PlannedBatch | None, now: PlannedBatch) -> frozenset[str]:
+    def _files(self, before: OffsetEntry | None, now: OffsetEntry) -> frozenset[str]:
         uris: set[str] = set()
         for source in now.ends:
             after = -1 if before is None else before.last_file_offset(source)

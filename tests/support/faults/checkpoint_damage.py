@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from sessionizer.inspection.files import Files
+from sessionizer.checkpoint.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.lease import acquire
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sessionizer
-from sessionizer.lineage.native_copy import move_schema
+from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of

@@ -12,8 +12,10 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
+from sessionizer.checkpoint.file_lists import listed_until
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.home.data_files import names_in
-from sessionizer.lineage.checkpoint import EVENTS, begun_batches, committed_batches, listed_until, planned_batch
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:

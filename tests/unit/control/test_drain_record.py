@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.names import commit_log
 from sessionizer.errors import DamagedFile, StreamDrained
-from sessionizer.home.lineage_home import commit_log
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import (
     DRAINED_FILE,

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessionizer.checkpoint.checksums import hadoop_file, hadoop_says
 from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.checksums import hadoop_file, hadoop_says
-from sessionizer.inspection.damages import damages
-from sessionizer.inspection.inspecting import Inspection
+from sessionizer.inspection.inspecting import Inspection, damages
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.damages import damages
 from sessionizer.inspection.finding import Effect
+from sessionizer.inspection.inspecting import damages
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held, Way
 

@@ -10,14 +10,13 @@ import zlib
 import pytest
 from upath import UPath
 
+from sessionizer.checkpoint.checksums import hadoop_says
+from sessionizer.checkpoint.files import files_of
+from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
+from sessionizer.checkpoint.state_files import version_files
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
-from sessionizer.inspection.checksums import hadoop_says
-from sessionizer.inspection.files import files_of
 from sessionizer.inspection.inspecting import inspect
-from sessionizer.inspection.logs import commit_entry, offset_entry
-from sessionizer.inspection.operators import source_kind
 from sessionizer.inspection.soundness import spark_says
-from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import advance, kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
 from sessionizer.state.restores.leave_out import (
     FILES_ALLOWED,

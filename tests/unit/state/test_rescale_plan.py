@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.checkpoint_record import CheckpointRecord
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sessionizer.checkpoint.file_lists import files_of_batch
+from sessionizer.checkpoint.files import read_consistently
+from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.looking.look import Look
 from sessionizer.cli.looking.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
@@ -15,10 +18,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.data_root import folder_at, is_local
 from sessionizer.home.table_places import table_locations
-from sessionizer.inspection.files import read_consistently
-from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import kept_batches
-from sessionizer.lineage.checkpoint import files_of_batch
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.lineages.written_rows import rows_of_batches

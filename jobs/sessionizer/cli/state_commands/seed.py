@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
@@ -21,7 +22,6 @@ from sessionizer.control.records.operation_record import Reached
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec, StreamBegun
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.seeds.seed_plan import Decision
 from sessionizer.stream_spec.decisions import spec_fingerprint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, line_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 

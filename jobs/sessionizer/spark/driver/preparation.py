@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import pinned_settings
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.checkpoint import pinned_settings
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions

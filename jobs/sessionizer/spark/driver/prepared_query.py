@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, partitions_of
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.batch_log import table_key
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from sessionizer.checkpoint.batch_logs import partitions_of
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
-from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.timeout_table import announcement

@@ -10,10 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.file_lists import SeenFile, seen_files
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import entries_in, files_below, relative_name
 from sessionizer.home.data_root import folder_at, uri_of
-from sessionizer.lineage.checkpoint import EVENTS, SeenFile, committed_batch, planned_batch, seen_files
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW

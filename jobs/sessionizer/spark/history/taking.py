@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
@@ -14,7 +15,6 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.home.disk.private_folder import make_private
 from sessionizer.home.names import minted_id
 from sessionizer.home.stamp import stamped
-from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
+from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.spark.ingest.guard import arrow_fields
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.home.table_places import located
-from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch
 from sessionizer.lineage.source_ids import known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids

@@ -11,16 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
+from sessionizer.checkpoint.file_lists import files_between, files_of_batch, files_until
+from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.home.data_files import names_in
-from sessionizer.lineage.checkpoint import (
-    PUNCTUATIONS,
-    begun_batches,
-    committed_batches,
-    files_between,
-    files_of_batch,
-    files_until,
-    planned_batch,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,16 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import proof_of_batch
+from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.names import offset_log
+from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
 from sessionizer.home.data_root import add_scheme, uri_of
 from sessionizer.home.disk.private_folder import make_private
 from sessionizer.home.disk.room import unwritable
-from sessionizer.home.lineage_home import offset_log
 from sessionizer.home.names import minted_id
-from sessionizer.lineage.checkpoint import proof_of_batch
-from sessionizer.lineage.native_copy import copy_batch, move_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

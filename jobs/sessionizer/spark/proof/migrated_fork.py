@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.file_lists import copy_list_of_files
+from sessionizer.checkpoint.names import EVENTS, PARTITIONS, PUNCTUATIONS, offset_log, source_log
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.lineage_home import offset_log, source_log
 from sessionizer.home.platform_home import streams_folder
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.checkpoint import EVENTS, PARTITIONS, PUNCTUATIONS, copy_list_of_files, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.ingest.kept_types import require_in_reach
 from sessionizer.spark.proof.fork import Fork, copy_recorded_offsets, copying, recorded_offsets

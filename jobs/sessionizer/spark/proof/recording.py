@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches
+from sessionizer.checkpoint.file_lists import files_of_batch
+from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
-from sessionizer.lineage.checkpoint import PUNCTUATIONS, begun_batches, committed_batches, files_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import file_position

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, QueryFailed, TransientError
-from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.failures.query_failure import UNKNOWN, classified
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles

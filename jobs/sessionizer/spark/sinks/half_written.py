@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.lineage.checkpoint import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.spark.internals.delta_log import last_version
 
 if TYPE_CHECKING:

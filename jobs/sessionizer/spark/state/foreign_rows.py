@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.checkpoint.descriptions import Operator
     from sessionizer.inspection.inspecting import Inspection
-    from sessionizer.inspection.operators import Operator
 
 _JOIN: Final = "symmetricHashJoin"
 _FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import TYPES_FILE
 from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import ORIGIN_FILE, parents_of

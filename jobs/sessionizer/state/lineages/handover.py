@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from sessionizer.checkpoint.file_lists import files_until
+from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
 from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
 from sessionizer.lineage.kept_spec import TYPES_FILE
 from sessionizer.lineage.left_out import LEFT_OUT_FILE, NOTHING_LEFT_OUT, read_left_out
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.checkpoint import SeenFile
     from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.lineages.standing import Standing

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.errors import NothingToSave, NoWayBack
 from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord
@@ -15,7 +16,6 @@ from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import committed_batch
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord

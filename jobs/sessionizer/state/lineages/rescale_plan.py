@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stamp import typed_digest
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
 from sessionizer.home.control_store import is_there
 from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 

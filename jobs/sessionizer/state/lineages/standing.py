@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
-from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import (
-    EVENTS,
+from sessionizer.checkpoint.batch_logs import (
     committed_batch,
     committed_batches,
     next_watermark,
     planned_batch,
     proof_of_batch,
-    seen_files,
-    settings_of_batch,
 )
+from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.names import EVENTS
+from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.lineage.fingerprint import require_same_engine
@@ -28,8 +27,8 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.checkpoint import SeenFile
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.decisions import Document
 
@@ -123,7 +122,7 @@ def _facts(home: StreamHome, lineage: str, batch_id: int, source: str) -> dict[s
             "watermark_ms": next_watermark(checkpoint, batch_id),
             "position": Position(source, planned.ends.get(EVENTS)),
             "seen_files": tuple(seen_files(checkpoint, batch_id)) if source == FILES else (),
-            "settings": settings_of_batch(checkpoint, batch_id),
+            "settings": dict(planned.settings),
         }
 
     found: dict[str, Any] = _require_batch(home, batch_id, facts)

@@ -20,7 +20,7 @@ from sessionizer.state.restores.record_times import RecordTimes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.state.restores.record_times import Span
     from sessionizer.state.restores.restore_plan import Replay
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import committed_batches
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
@@ -16,7 +17,6 @@ from sessionizer.home.names import minted_id
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids

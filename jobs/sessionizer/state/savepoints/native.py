@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
 from sessionizer.home.data_root import add_scheme, uri_of
 from sessionizer.home.disk.room import unwritable
 from sessionizer.home.savepoint_home import CHECKPOINT
-from sessionizer.lineage.native_copy import copy_batch, copy_files, move_schema
 from sessionizer.state.lineages.standing import FILES, require_unchanged
 from sessionizer.state.savepoints.making import Making
 from sessionizer.state.savepoints.manifest import Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy

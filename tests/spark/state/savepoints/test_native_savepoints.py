@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark
+from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
@@ -14,9 +17,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.data_root import add_scheme
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import committed_batches, next_watermark, seen_files
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.lineage.native_copy import move_schema
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.standing import standing_of

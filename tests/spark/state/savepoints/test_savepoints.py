@@ -12,14 +12,14 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS, commit_log
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.stretch import cut
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
-from sessionizer.lineage.checkpoint import committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import reading_state
@@ -181,7 +181,7 @@ def test_it_stands_where_the_next_batch_begins(streamed: Streamed, earlier: tupl
     made, following = earlier[1], planned_batch(streamed.stage.checkpoint, 2)
     assert (made.stream, made.lineage, made.batch_id) == ("clicks", streamed.stage.lineage, 1)
     assert made.watermark_ms == following.watermark_ms > 0
-    assert made.position.offset == planned_batch(streamed.stage.checkpoint, 1).ends["events"]
+    assert made.position.offset == planned_batch(streamed.stage.checkpoint, 1).ends[EVENTS]
     assert made.spec["rules"]["gap_timeout"] == "30 seconds"
     assert made.fingerprint.configuration["spark.sql.shuffle.partitions"] == "2"
     assert made.fingerprint.versions["spark"] == "4.2.0"

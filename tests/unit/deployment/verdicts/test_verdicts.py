@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.judge import judge
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
 from sessionizer.stream_spec.decisions import Change, decided_by, document_of
 from sessionizer.stream_spec.document.stream import StreamSpec

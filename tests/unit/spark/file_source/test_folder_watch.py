@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.spark.ingest.file_source import folder_watch
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, Unread, unread_in
 from sessionizer.stream_spec.document.source import FilesSource

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.checkpoint.names import commit_log
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain

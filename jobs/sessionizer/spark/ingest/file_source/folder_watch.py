@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
+from sessionizer.checkpoint.file_lists import seen_since
 from sessionizer.home.table_places import located
-from sessionizer.lineage.checkpoint import seen_since
 from sessionizer.lineage.left_out import counted
 from sessionizer.spark.ingest.file_source.hidden_files import LOOKED_AT
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import partitions_of
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
@@ -12,7 +14,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import waiting_migrations
-from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state

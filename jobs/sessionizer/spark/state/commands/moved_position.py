@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import partitions_of
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.left_out import LEFT_OUT_FILE
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.kept_types import require_readable_state

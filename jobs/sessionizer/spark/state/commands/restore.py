@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
-from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
 from sessionizer.lineage.left_out import LEFT_OUT_FILE, keep_left_out
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
+from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, active_lineage
-from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.fingerprint import programs_needed
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.left_out import read_left_out

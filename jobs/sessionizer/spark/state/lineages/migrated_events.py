@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sessionizer.checkpoint.batch_logs import planned_batch
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
@@ -24,7 +25,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.checkpoint import planned_batch
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
 from sessionizer.migrations.pending import applied_now
 from sessionizer.spark.ingest.kept_types import types_of

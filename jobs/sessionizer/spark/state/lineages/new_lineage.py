@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import next_watermark
+from sessionizer.checkpoint.file_lists import go_on_from
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
-from sessionizer.lineage.checkpoint import PARTITIONS, go_on_from, next_watermark
 from sessionizer.lineage.left_out import LEFT_OUT_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.trial_record import begin_trial

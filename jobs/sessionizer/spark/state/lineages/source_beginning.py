@@ -18,10 +18,11 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from sessionizer.checkpoint.batch_logs import begun_batch, initial_offset
+from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import SessionizerError
 from sessionizer.home.table_places import located
-from sessionizer.lineage.checkpoint import begun_batch, initial_offset, seen_files
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import topics_of
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.state.lineages.standing import Standing
     from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
 from sessionizer.home.table_places import located
-from sessionizer.lineage.checkpoint import begun_batch, committed_batch, files_of_batch
 from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at

@@ -7,12 +7,13 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at, is_uri
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch, seen_files
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import Records, read_left_out
 from sessionizer.spark.ingest.source import check_reachable
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.checkpoint import SeenFile
     from sessionizer.lineage.left_out import LeftOutRange
     from sessionizer.state.savepoints.manifest import Manifest
 

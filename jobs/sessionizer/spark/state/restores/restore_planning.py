@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.judging import USUAL

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sessionizer.checkpoint.file_lists import SeenFile, seen_files
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
-from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import UnknownRevision, bring_to
 from sessionizer.spark.state.group_logs import FirstLog, begun_with

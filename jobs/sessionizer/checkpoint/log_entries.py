@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NOT_READ: Final = "-"
+NOT_READ: Final = "-"
+"""The line of a source in the offsets that was not read yet."""
 _OF_FILES: Final = "logOffset"
+FILES: Final = "files"
+"""Kind of a source that lists files."""
 _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("v1",)}
 
 
@@ -31,6 +34,11 @@ class OffsetEntry:
     at_ms: int
     settings: Mapping[str, str]
     ends: Mapping[str, Any]
+
+    def last_file_offset(self, source: str) -> int:
+        """Return the last offset in the list of ``source``'s files that the batch reads, -1 for none."""
+        end = self.ends.get(source)
+        return -1 if end is None else int(end[_OF_FILES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,9 @@ def offset_entry(batch_id: int, text: str) -> OffsetEntry:
 def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
     """Return a source's name and its end. In version 2 the name stands before the end."""
     name, end = str(place), line
-    if named and not line.startswith(("{", _NOT_READ)):
+    if named and not line.startswith(("{", NOT_READ)):
         name, _, end = line.partition(":")
-    if end == _NOT_READ:
+    if end == NOT_READ:
         return name, None
     try:
         found = json.loads(end)
@@ -152,3 +160,18 @@ def _object(text: str) -> dict[str, Any]:
         message = "it is no JSON object"
         raise ValueError(message)  # noqa: TRY004  of the text, not of an argument
     return value
+
+
+def source_kind(end: Any) -> str:  # noqa: ANN401  JSON
+    """Return the kind of source that writes such an offset."""
+    if end is None:
+        return "not read yet"
+    if not isinstance(end, dict):
+        return "rate, socket or memory"
+    if set(end) == {_OF_FILES}:
+        return FILES
+    if "reservoirId" in end or "reservoirVersion" in end:
+        return "Delta"
+    if end and all(isinstance(of_topic, dict) for of_topic in end.values()):
+        return "Kafka"
+    return "another source"

@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.lineage.checkpoint import (
-    EVENTS,
-    PUNCTUATIONS,
-    SeenFile,
+from sessionizer.checkpoint.batch_logs import (
     begun_batch,
     committed_batch,
+    committed_entry,
+    next_watermark,
+    planned_batch,
+    proof_of_batch,
+)
+from sessionizer.checkpoint.file_lists import (
+    SeenFile,
     copy_list_of_files,
     files_between,
     files_of_batch,
     files_until,
     go_on_from,
     listed_until,
-    next_watermark,
-    planned_batch,
-    proof_of_batch,
     seen_files,
-    state_ids,
 )
+from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_a_source_goes_on_where_it_is_told_to(tmp_path: Path) -> None:
 def test_a_source_that_read_nothing_begins_at_its_beginning(tmp_path: Path) -> None:
     write_begun(tmp_path)
     go_on_from(tmp_path, None, ())
-    assert planned_batch(tmp_path, 0).ends == {PUNCTUATIONS: {"logOffset": 0}}
+    assert planned_batch(tmp_path, 0).ends == {EVENTS: None, PUNCTUATIONS: {"logOffset": 0}}
 
 
 def test_files_that_were_read_count_as_seen_and_are_read_by_no_batch(tmp_path: Path) -> None:
@@ -251,10 +252,10 @@ def test_a_commit_tells_what_the_next_batch_gets(tmp_path: Path) -> None:
     commit = tmp_path / "commits" / "3"
     commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["b"]]}}')
     assert next_watermark(tmp_path, 3) == 70 != planned_batch(tmp_path, 3).watermark_ms
-    assert state_ids(tmp_path, 3) == ["a", "b"]
+    assert committed_entry(tmp_path, 3).state_ids == {0: [["a"], ["b"]]}
     proof = proof_of_batch(tmp_path, 3)
     commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["c"]]}}')
     assert proof_of_batch(tmp_path, 3) != proof
     commit.write_text('v3\n{"nextBatchWatermarkMs":70}')
-    with pytest.raises(ValueError, match="of which this release knows nothing"):
+    with pytest.raises(ValueError, match="its version is 'v3'"):
         next_watermark(tmp_path, 3)

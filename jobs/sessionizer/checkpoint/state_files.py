@@ -14,13 +14,14 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.names import STATE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sessionizer.inspection.files import Files
-    from sessionizer.inspection.logs import CommitEntry
+    from sessionizer.checkpoint.files import Files
+    from sessionizer.checkpoint.log_entries import CommitEntry
 
-STATE: Final = "state"
 WHOLE: Final = (".zip", ".snapshot")
 CHANGES: Final = (".changelog", ".delta")
 CHECKSUM: Final = ".crc"
@@ -136,15 +137,16 @@ def _id(commit: CommitEntry, place: StorePlace, number: int) -> str | None:
 
 
 def shared_in(files: Files, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the files that a ``.zip`` of RocksDB leaves to others, with the bytes of each. Empty if it is damaged.
+    """Yield the files that a ``.zip`` of RocksDB leaves to others, with the bytes of each.
 
-    Raises OSError.
+    Raises OSError, and ValueError if it is damaged.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(files.read(name))) as archive:
             metadata = archive.read("metadata")
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, ValueError):
-        return
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError) as error:
+        message = f"{name} is no archive of RocksDB: {error}"
+        raise ValueError(message) from error
     folder = name.rpartition("/")[0]
     for shared, length in re.findall(rb'"dfsSstFileName":"([^"]+)","sizeBytes":(\d+)', metadata):
         yield f"{folder}/SSTs/{shared.decode()}", int(length)

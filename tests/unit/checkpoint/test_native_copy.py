@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.lineage.native_copy import copy_batch
+from sessionizer.checkpoint.native_copy import copy_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def snapshot(file: Path) -> None:
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("metadata", f'v1\n{{"sstFiles":[{{"dfsSstFileName":"{SHARED}"}}]}}')
+        archive.writestr("metadata", f'v1\n{{"sstFiles":[{{"dfsSstFileName":"{SHARED}","sizeBytes":6}}]}}')
 
 
 def copied(checkpoint: Path, batch_id: int) -> set[str]:
