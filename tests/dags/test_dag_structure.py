@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset, AssetAll, TriggerRule
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 STREAMS = REPOSITORY / "dags" / "streams"
 DAG_FILE = REPOSITORY / "dags" / "streams.py"
-NEEDED = {("sessionizer.operate", "verb"), ("sessionizer.operate", "stream")}
+FORMS = ("sessionizer.operate", "sessionizer.upgrade")
+NEEDED = {(form, field) for form in FORMS for field in ("verb", "stream")}
 VERBS = {"supervise", "report", "stop", "start"}
-OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints", "sessionizer.operate"}
+OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints", "sessionizer.maintenance", *FORMS}
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +60,7 @@ def test_every_task_has_the_owner_of_its_stream(dags: dict[str, DAG]) -> None:
 def test_nothing_may_run_for_ever_or_twice(dags: dict[str, DAG]) -> None:
     for dag_id, dag in dags.items():
         # a plan of one stream that waits for its approval keeps nobody from another stream
-        assert dag.max_active_runs == (16 if dag_id == "sessionizer.operate" else 1), dag_id
+        assert dag.max_active_runs == (16 if dag_id in FORMS else 1), dag_id
         assert dag.dagrun_timeout is not None, dag_id
         assert not dag.catchup, dag_id
         assert all(task.execution_timeout is not None for task in dag.tasks), dag_id
@@ -117,10 +119,13 @@ def test_what_a_person_steers_with_acts_at_once_and_for_nobody_else(dags: dict[s
             assert dag.is_paused_upon_creation is False, dag.dag_id
             assert set(dag.allowed_run_types or ()) == {DagRunType.MANUAL}, dag.dag_id
     assert set(dags["sessionizer.operate"].allowed_run_types or ()) == {DagRunType.MANUAL}
+    by_window = {DagRunType.MANUAL, DagRunType.OPERATOR_TRIGGERED}
+    assert set(dags["sessionizer.upgrade"].allowed_run_types or ()) == by_window
 
 
-def test_a_plan_is_carried_out_only_once_it_was_approved(dags: dict[str, DAG]) -> None:
-    operate = dags["sessionizer.operate"]
+@pytest.mark.parametrize("form", FORMS)
+def test_a_plan_is_carried_out_only_once_it_was_approved(dags: dict[str, DAG], form: str) -> None:
+    operate = dags[form]
     assert operate.get_task("carry_out").upstream_task_ids == {"approve"}
     assert operate.get_task("approve").upstream_task_ids == {"plan"}
     approve = operate.get_task("approve")
@@ -137,6 +142,20 @@ def test_the_form_offers_every_stream_and_asks_for_a_verb_and_a_stream(dags: dic
     assert form.get_param("stream").schema["enum"] == sorted(load_streams(STREAMS))
     assert form.get_param("verb").schema["enum"] == [*purposes()]
     assert not any(form.get_param(name).has_value for name in ("verb", "stream")), "nobody would choose"
+
+
+def test_the_form_of_an_upgrade_asks_for_nothing_but_an_upgrade(dags: dict[str, DAG]) -> None:
+    form = dags["sessionizer.upgrade"].params
+    assert form.get_param("verb").schema["const"] == form["verb"] == "upgrade"
+    assert {"stream", "why", "accept", "new_lineage", "trial", "back_if_unfit"} <= set(form)
+    assert not {"savepoint", "key_groups", "history"} & set(form)
+
+
+def test_a_window_starts_runs_of_the_form_and_no_other(dags: dict[str, DAG]) -> None:
+    begin = dags["sessionizer.maintenance"].get_task("begin")
+    assert isinstance(begin, MappedOperator)
+    assert begin.partial_kwargs["trigger_dag_id"] == "sessionizer.upgrade"
+    assert begin.partial_kwargs["skip_when_already_exists"] is True
 
 
 def test_no_form_asks_for_what_may_be_left_out(dags: dict[str, DAG]) -> None:

@@ -92,6 +92,8 @@ def _lines(view: StreamView) -> list[str]:
         lines.append(view.late_backlog)
     lines += [f"excludes from its source: {each}" for each in view.left_out]
     lines += [f"rows changed by another writer: {change}" for change in view.table_changes]
+    if view.waiting is not None:
+        lines.append(f"{view.waiting.counted}: {view.waiting_line}")
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

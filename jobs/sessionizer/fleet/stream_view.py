@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.drained import DrainRecord
@@ -33,7 +34,8 @@ class StreamView:
 
     ``newest`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
     remedy, if there is a problem. ``changes``: the differences of its file from the spec that it runs by. ``running``:
-    a line about the batch under way, if it takes long. ``drain``: the record that its sessions are closed for good.
+    a line about the batch under way, if it takes long. ``waiting``: the upgrade that
+    waits, and ``waiting_line`` what becomes of it. ``drain``: the record that its sessions are closed for good.
     ``trial``: the trial of its lineage, if a verb made that lineage. ``trial_line``: the state of the trial, and the
     remedy if it failed. ``unfinished``: the command that has the stream and is not over. ``left_out``: the ranges of
     its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
@@ -49,6 +51,8 @@ class StreamView:
     supervision: SupervisionRecord | None = None
     advice: str | None = None
     changes: tuple[Change, ...] = ()
+    waiting: WaitingUpgrade | None = None
+    waiting_line: str | None = None
     running: str | None = None
     drain: DrainRecord | None = None
     trial: Trial | None = None
@@ -127,6 +131,7 @@ class StreamView:
         said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
         said["table_changes"] = [change.to_json() for change in self.table_changes]
         said["trial"] = self.trial.to_json() if self.trial else None
+        said["waiting_upgrade"] = self.waiting.to_json() if self.waiting else None
         said["late_backlog"] = self.late_backlog
         said["health"] = self.health.to_json()
         return {"stream": self.name, **observed, **said}

@@ -15,6 +15,7 @@ from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.deployment.running_spec import pending_changes
+from sessionizer.deployment.waiting import find_waiting, what_follows
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.damages import damaged_records
@@ -98,7 +99,7 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     newest, supervision = _newest(home, now), SUPERVISION_FILE.of(home).read()
     operations = read_operations(home)
     beat, trial = newest.seen.heartbeat, examine_trial(home)
-    unfinished = read_unfinished(home, newest.owner, now)
+    unfinished, waiting = read_unfinished(home, newest.owner, now), find_waiting(home, spec)
     view = StreamView(
         name=spec.name,
         home=home,
@@ -106,6 +107,8 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         supervision=supervision,
         advice=advice_on(home, newest, supervision, unfinished, now),
         changes=pending_changes(home, spec),
+        waiting=waiting,
+        waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
         running=running_line(beat, now) if beat and newest.seen.state.is_live else None,
         drain=examine_drain(home),
         trial=trial,

@@ -20,8 +20,11 @@ Decisions: TypeAlias = "dict[str, Any]"
 """Field, as a spec names it (``rules.gap_timeout``), to its value, in a spec's words."""
 
 WITHOUT_EFFECT: Final = frozenset(
-    {"description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least"}
-)
+    {
+        "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
+        "upgrades.window", "upgrades.policy",
+    }
+)  # fmt: skip
 """Fields for display, and fields that configure work beside the stream."""
 
 

@@ -31,6 +31,8 @@ class Kind(StrEnum):
     """The stream's driver runs, but no spec describes the stream."""
     UNWATCHED = "unwatched"
     """The run that watches the stream is overdue, or no supervisor acts on its dead driver."""
+    UPGRADE_WAITS = "upgrade_waits"
+    """The spec was edited or a release was installed, and the stream does not run by it yet."""
     WANTS_APPROVAL = "wants_approval"
     """A plan for the stream waits until a user approves or rejects it."""
     OPERATION_FAILED = "operation_failed"

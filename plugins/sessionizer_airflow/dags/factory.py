@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import checked_name
+from sessionizer_airflow.dags.maintenance import maintenance_dag
 from sessionizer_airflow.dags.operate import operate_dag
 from sessionizer_airflow.dags.orphans import orphans_dag
 from sessionizer_airflow.dags.report import report_dag
 from sessionizer_airflow.dags.savepoints import savepoints_dag
 from sessionizer_airflow.dags.steer import steering_dags
 from sessionizer_airflow.dags.supervise import supervise_dag
+from sessionizer_airflow.dags.upgrade import upgrade_dag
 from sessionizer_airflow.dags.wiring import Wiring
 from sessionizer_airflow.errors import BrokenSpecs
 
@@ -64,4 +66,6 @@ def _stream_dags(wiring: Wiring) -> Iterator[DAG]:
 def _platform_dags(wiring: Wiring, platform: str) -> Iterator[DAG]:
     yield operate_dag(wiring, platform)
     yield savepoints_dag(wiring, platform)
+    yield upgrade_dag(wiring, platform)
+    yield maintenance_dag(wiring, platform)
     yield orphans_dag(wiring, platform)

@@ -16,6 +16,8 @@ from sessionizer_airflow.operating.verbs import SAVEPOINT, purposes
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
@@ -28,6 +30,7 @@ Choose in the form:
 - **rollback** returns to the lineage before the last change.
 - **rescale** divides the state anew.
 - **switch** continues with another source.
+- **upgrade** continues with a changed spec and an installed release. `sessionizer.upgrade` has a form for it alone.
 - **apply** continues with a changed spec.
 - **seed** starts with a history.
 
@@ -51,29 +54,54 @@ SOON: dict[str, Any] = {
 
 def operate_dag(wiring: Wiring, platform: str) -> DAG:
     """Return the DAG of ``platform``."""
-    patience = timedelta(milliseconds=wiring.approval.patience_ms, hours=4)
-    options = platform_dag_options("operate", DOCUMENTATION, run_limit=patience, platform=platform)
     with DAG(
-        # A run that waits for approval must not block other streams. Each stream takes one run at a time.
-        **{**options, "max_active_runs": 16},
+        **form_dag_options("operate", DOCUMENTATION, wiring, platform),
         schedule=None,
         params=form_of(wiring.stream_names),
         allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
-        # Not paused on creation, because a user in need should not have to unpause it first.
-        is_paused_upon_creation=False,
     ) as dag:
         _add_tasks(wiring)
     return dag
 
 
+def form_dag_options(verb: str, documentation: str, wiring: Wiring, platform: str) -> dict[str, Any]:
+    """Return the options of a DAG with a form and an approval."""
+    patience = timedelta(milliseconds=wiring.approval.patience_ms, hours=4)
+    return {
+        **platform_dag_options(verb, documentation, run_limit=patience, platform=platform),
+        # A run that waits for approval must not block other streams. Each stream takes one run at a time.
+        "max_active_runs": 16,
+        # Not paused on creation, because a user in need should not have to unpause it first.
+        "is_paused_upon_creation": False,
+    }
+
+
 def _add_tasks(wiring: Wiring) -> None:
-    project = wiring.project
-    job: dict[str, Any] = {"project": project, "pool": wiring.pool, "execution_timeout": timedelta(hours=1)}
     first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
-    asked = ReadForm(
-        task_id="read_form", project=project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
+    asked = read_form(wiring, first_task)
+    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **job_options(wiring))
+    add_approved_change(wiring, asked)
+
+
+def read_form(wiring: Wiring, first_task: Mapping[str, str]) -> ReadForm:
+    """Return the task that checks the form, and branches to the first task of its verb."""
+    return ReadForm(
+        task_id="read_form",
+        project=wiring.project,
+        first_task=first_task,
+        retries=1,
+        retry_delay=timedelta(seconds=10),
     )
-    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **job)
+
+
+def job_options(wiring: Wiring) -> dict[str, Any]:
+    """Return the options of a Spark job of the form."""
+    return {"project": wiring.project, "pool": wiring.pool, "execution_timeout": timedelta(hours=1)}
+
+
+def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
+    """Add the tasks that plan the change of the form, have it approved, and carry it out."""
+    project, job = wiring.project, job_options(wiring)
     plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **job)
     approve = ApprovePlan(
         # Airflow may lose an answer that comes at once. It then retries the task, which asks again.

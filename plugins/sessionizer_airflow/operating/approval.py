@@ -14,11 +14,13 @@ from airflow.sdk import BaseNotifier
 from sessionizer.control.records.operation_record import PlanRecord, require_plan
 from sessionizer.errors import TerminalError
 from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PlanImpossible
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
+from sessionizer_airflow.operating.window import window_for_approval
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """The plan that user ``by`` approved by its ``digest``, made at ``planned_at`` (epoch ms).
+    """The plan that user or policy ``by`` approved by its ``digest``, made at ``planned_at`` (epoch ms).
 
     ``savepoint``: its target, if any. ``options``: the other options of its command, as typed.
     """
@@ -44,6 +46,11 @@ class Approved:
     planned_at: int = 0
     """Time of the plan (epoch ms). 0 if an earlier release handed the approval on."""
 
+    @classmethod
+    def of(cls, plan: PlanRecord, by: str) -> Approved:
+        """Return the plan as approved ``by`` a user or a policy."""
+        return cls(savepoint=plan.savepoint, options=plan.options, digest=plan.digest, planned_at=plan.made_at, by=by)
+
 
 class ApprovePlan(ApprovalOperator):
     """Task that shows the plan of the run's request, waits without a worker, and returns the approved plan.
@@ -51,6 +58,9 @@ class ApprovePlan(ApprovalOperator):
     Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs. Airflow
     keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its plan as
     well, so that the shown and the approved plan are always the same.
+
+    In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan that
+    has no option, because such a plan is possible only if open sessions lack nothing.
     """
 
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
@@ -66,14 +76,22 @@ class ApprovePlan(ApprovalOperator):
         self.project = project
         self.settings = settings
 
-    def execute(self, context: Context) -> None:
-        """Show the plan, and park the task."""
+    def execute(self, context: Context) -> dict[str, Any] | None:
+        """Show the plan, and park the task. Return the plan if the policy of the open window approves it."""
         request, plan = self._asked(context)
+        window = window_for_approval(context, self.project.streams, request.stream)
         show_label(context, "waits for approval")
         if not plan.possible:
             raise PersonNeeded.wrap(PlanImpossible(plan.stream, plan.verb, plan.text))
-        self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
+        if window is not None and window.policy is UpgradePolicy.APPLY and not plan.options:
+            self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
+            show_label(context, "approved by its policy")
+            return asdict(Approved.of(plan, f"policy apply, window {window.hours}"))
+        patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
+        self.response_timeout = timedelta(milliseconds=patience_ms)
+        self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms)
         super().execute(context)
+        return None
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any] | None:
         """Handle the answer: hand on the approved plan, or skip what follows."""
@@ -85,15 +103,7 @@ class ApprovePlan(ApprovalOperator):
         if not is_approved:
             return None
         _, plan = self._asked(context)
-        return asdict(
-            Approved(
-                savepoint=plan.savepoint,
-                options=plan.options,
-                digest=plan.digest,
-                planned_at=plan.made_at,
-                by=f"{by} (Airflow)",
-            )
-        )
+        return asdict(Approved.of(plan, f"{by} (Airflow)"))
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
         try:

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from sessionizer.state.commands.command import Option
 
 _LONGEST: Final = 1000
+_FEW: Final = 2
+"""Most commands of a section that is named after them."""
 
 
-def form_of(streams: Sequence[str]) -> dict[str, Param]:
-    """Build the form: a required verb and stream, and each verb's own fields in a section of its name."""
+def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]:
+    """Build the form: a required verb and stream, and each verb's own fields in a section of its name.
+
+    ``only``: the one verb of the form. It is then not asked for, and Airflow hides a constant field.
+    """
     said = purposes()
     return {
         "verb": Param(
@@ -25,7 +30,9 @@ def form_of(streams: Sequence[str]) -> dict[str, Param]:
             enum=[*said],
             values_display={verb: f"{verb}: {purpose}" for verb, purpose in said.items()},
             title="What to do",
-        ),
+        )
+        if only is None
+        else Param(only, type="string", const=only),
         "stream": Param(type="string", enum=list(streams) or ["no stream has a spec"], title="Stream"),
         "why": Param(
             None,
@@ -34,7 +41,7 @@ def form_of(streams: Sequence[str]) -> dict[str, Param]:
             title="Why",
             description="Optional. Users who may approve see it.",
         ),
-        **{name: _param(option, verbs) for name, (option, verbs) in form_fields().items()},
+        **{name: _param(option, verbs) for name, (option, verbs) in form_fields().items() if only in {None, *verbs}},
     }
 
 
@@ -44,7 +51,7 @@ def _param(option: Option, verbs: Sequence[str]) -> Param:
         False if option.default is False else None,
         title=option.title,
         description=f"{said} In the time zone of this page." if option.is_moment else said,
-        section=f"To {verbs[0]}" if len(verbs) == 1 else "Canary of a new lineage",
+        section=f"To {' or '.join(verbs)}" if len(verbs) <= _FEW else "Canary of a new lineage",
         **schema_of(option),
     )
 

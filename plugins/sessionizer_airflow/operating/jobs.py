@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
 
-from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.errors import TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
@@ -22,6 +22,7 @@ from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.verbs import SAVEPOINT
+from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
@@ -168,6 +169,8 @@ class CarryOut(OperateJob):
         stream = self.project.home_of(request.stream)
         done = operation_of(read_operations(stream), approved)
         if done is None:
+            if pending_operation(stream) is None:  # a begun one is finished, whatever the time
+                require_window(context, self.project.streams, request.stream)
             super().execute(context)
             done = operation_of(read_operations(stream), approved)
         else:

@@ -1,4 +1,4 @@
-"""Labels of the runs and tasks of ``sessionizer.operate``: verb, stream and result.
+"""Labels of the runs and tasks of ``sessionizer.operate`` and ``sessionizer.upgrade``: verb, stream and result.
 
 A task's label is in Airflow's list of tasks, in the column Map Index. A run's label is its note.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OPERATE: Final = f"{PLATFORM}.operate"
 """The DAG of one team. Other teams' have names of their own before the dot."""
+UPGRADE: Final = f"{PLATFORM}.upgrade"
 SHOWN: Final = "operation"
 """Context variable that the template of a task's label names."""
 TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"
@@ -28,8 +29,8 @@ LONGEST: Final = 200
 
 
 def is_operate(dag_id: str) -> bool:
-    """Whether ``dag_id`` is that of a DAG with the form, whichever team's. A stream has no DAG of that name."""
-    return dag_id.partition(".")[2] == OPERATE.partition(".")[2]
+    """Whether ``dag_id`` is that of a DAG with a form, whichever team's. A stream has no DAG of that name."""
+    return dag_id.partition(".")[2] in {each.partition(".")[2] for each in (OPERATE, UPGRADE)}
 
 
 def show_label(context: Context, result: str = "") -> None:

@@ -25,7 +25,7 @@ PLAN = PlanRecord(
 
 
 def context(form: dict[str, Any], **more: Any) -> Any:
-    run = SimpleNamespace(run_after=datetime(2026, 11, 23, 10, tzinfo=UTC))
+    run = SimpleNamespace(run_after=datetime(2026, 11, 23, 10, tzinfo=UTC), run_type="manual")
     return {"run_id": RUN, "params": form, "dag_run": run, **more}
 
 

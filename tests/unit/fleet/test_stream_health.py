@@ -18,6 +18,7 @@ from sessionizer.control.status.newest_driver import NewestDriver
 from sessionizer.control.status.observation import ControlReading
 from sessionizer.control.status.observe import observe
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
 from sessionizer.fleet.health.verdict import SEVERITY, Finding, Part, Word, weigh
@@ -158,6 +159,9 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         "degraded", "savepoint_overdue", "savepoints"),
     "a broken spec": (facts(problem="spec is broken"), "degraded", "invalid_spec", "supervision"),
     "an orphan": (facts(is_orphan=True), "degraded", "orphan", "supervision"),
+    "an upgrade waits": (
+        facts(waiting=WaitingUpgrade(stream="visits", digest="d1"), waiting_line="it is carried out on Sunday"),
+        "healthy", "upgrade_waits", "upgrade"),
     # down
     "dead, by hand": (facts(DEAD), "down", "no_driver", "driver"),
     "dead for long, supervised": (

@@ -99,6 +99,7 @@ def test_a_change_is_told_by_the_name_of_its_field(changes: dict[str, Any], fiel
         {"owner": "other"},
         {"rules/gap_timeout": "1800 seconds"},
         {"savepoints/every": "1 hour", "savepoints/keep": "1 day", "savepoints/at_least": 9},
+        {"upgrades/window": "Sun 03:00-05:00", "upgrades/policy": "apply"},
     ],
 )
 def test_what_is_beside_the_stream_and_how_it_is_written_is_no_change(changes: dict[str, Any]) -> None:

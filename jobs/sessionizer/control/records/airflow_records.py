@@ -103,7 +103,7 @@ HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToldOf(JsonRecord):
-    """The driver, or the command, ``uid`` of which a notification was sent."""
+    """The driver, the command, or the waiting upgrade, ``uid``, of which a notification was sent."""
 
     uid: str | None = None
 
@@ -113,6 +113,11 @@ class OnceToldFile:
     """The record by which a notification is sent only once for a stream's driver, or command, in condition ``name``."""
 
     name: str
+
+    def newest(self, home: StreamHome) -> str | None:
+        """Return the ``uid`` of the newest notification. None if there is none."""
+        told = self._of(home).read()
+        return None if told is None else told.uid
 
     def is_news(self, home: StreamHome, uid: str | None) -> bool:
         """Whether no notification of ``uid`` was sent yet. From now on it counts as sent."""
@@ -135,3 +140,4 @@ class OnceToldFile:
 TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")
 TOLD_OF_UNWATCHED: Final = OnceToldFile("unwatched")
 TOLD_OF_STUCK: Final = OnceToldFile("stuck")
+TOLD_OF_UPGRADE: Final = OnceToldFile("upgrade")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.lineage.trial.trial_record import Trial
 
 WINDOW_MS: Final = 15 * MINUTE
@@ -45,6 +46,8 @@ class HealthFacts:
     trial: Trial | None = None
     trial_line: str | None = None
     is_drained: bool = False
+    waiting: WaitingUpgrade | None = None
+    waiting_line: str | None = None
     advice: str | None = None
     samples: tuple[Sample, ...] = ()
     free_bytes: int | None = None

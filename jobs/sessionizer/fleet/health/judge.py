@@ -33,6 +33,7 @@ def judge_health(facts: HealthFacts) -> StreamHealth:
         judge_watermark,
         judge_source,
         judge_savepoints,
+        judge_upgrade,
     )
     return weigh((rule(facts) for rule in rules), describe_calm(facts))
 
@@ -86,4 +87,17 @@ def judge_savepoints(facts: HealthFacts) -> Finding | None:
         since=last + every,
         what_to_do="see the runs of sessionizer.savepoints in Airflow, or "
         f"`sessionizer savepoint create {facts.name} --why overdue`",
+    )
+
+
+def judge_upgrade(facts: HealthFacts) -> Finding | None:
+    """Note an upgrade that waits. The stream is healthy meanwhile."""
+    if facts.waiting is None:
+        return None
+    return Finding(
+        part=Part.UPGRADE,
+        word=Word.HEALTHY,
+        rule="upgrade_waits",
+        what=facts.waiting.counted,
+        what_to_do=facts.waiting_line or "",
     )

@@ -37,6 +37,7 @@ class Part(StrEnum):
     CANARY = "canary"
     SAVEPOINTS = "savepoints"
     SUPERVISION = "supervision"
+    UPGRADE = "upgrade"
 
 
 SEVERITY: Final = {word: number for number, word in enumerate(Word)}

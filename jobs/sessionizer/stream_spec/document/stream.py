@@ -15,6 +15,7 @@ from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
+from sessionizer.stream_spec.document.upgrades import Upgrades
 
 MOST_KEY_GROUPS: Final = 32_768
 
@@ -44,6 +45,10 @@ class StreamSpec(Section):
     savepoints: Savepoints = Field(
         default_factory=lambda: Savepoints.model_validate({}),
         description="Scheduled savepoints.",
+    )
+    upgrades: Upgrades = Field(
+        default_factory=lambda: Upgrades.model_validate({}),
+        description="When a changed spec or an installed release may be taken up by itself.",
     )
     migrations: list[Migration] = Field(
         default_factory=list,

@@ -14,6 +14,7 @@ from sessionizer.stream_spec.document.secrets import holds_secret
 from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import Sink, StreamSpec
+from sessionizer.stream_spec.document.upgrades import Upgrades
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,7 @@ SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     ("rules",): Rules,
     ("sink",): Sink,
     ("savepoints",): Savepoints,
+    ("upgrades",): Upgrades,
     **{("source", tag): model for tag, model in SOURCES.items()},
 }
 """The model of each block, by pydantic's location of it (a source is located by its format too)."""

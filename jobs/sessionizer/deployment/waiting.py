@@ -1,0 +1,137 @@
+"""Differences of a stream that wait for an upgrade, and the decision about them in its maintenance window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.deployment.upgrade_plan import UpgradeRequest
+from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.deployment.verdicts.verdict import Verdict
+from sessionizer.errors import MigrationRefused, SessionizerError
+from sessionizer.home.clock import moment_text
+from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.fingerprint import JAVA, PYTHON
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy
+
+if TYPE_CHECKING:
+    from sessionizer.deployment.verdicts.verdict import Difference
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer.stream_spec.document.upgrades import Upgrades
+
+NOT_AWAITED: Final = frozenset({PYTHON, JAVA, "pyarrow"})
+"""Programs that no stream is stopped for. They also differ between the machine of Airflow and that of a driver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingUpgrade:
+    """Differences of ``stream`` that have an effect, the gravest first. ``digest``: of exactly these.
+
+    ``problem``: the reason why there is no plan, such as a migration that was edited.
+    """
+
+    stream: str
+    digest: str
+    differences: tuple[Difference, ...] = ()
+    problem: str | None = None
+
+    @property
+    def needs_user(self) -> bool:
+        """Whether a user must act first: accept a difference by name, or settle one that is incompatible."""
+        settled = {Verdict.IN_PLACE, Verdict.MIGRATE}
+        return self.problem is not None or any(each.verdict not in settled for each in self.differences)
+
+    @property
+    def counted(self) -> str:
+        """The differences by verdict, or the problem, for a sentence."""
+        if self.problem is not None:
+            return f"an upgrade waits, and has no plan: {self.problem}"
+        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
+        return f"an upgrade waits: {', '.join(f'{count} {verdict}' for verdict, count in counts if count)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the differences for programs."""
+        return {
+            "digest": self.digest,
+            "needs_user": self.needs_user,
+            "differences": [each.to_json() for each in self.differences],
+            "problem": self.problem,
+        }
+
+
+class Begin(StrEnum):
+    """Command that begins now."""
+
+    NOTHING = "nothing"
+    APPROVAL = "approval"
+    """A plan is put before a user."""
+    UPGRADE = "upgrade"
+    """The upgrade, without a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDecision:
+    """Decision about a waiting upgrade. ``tell``: users are told of it now. ``until``: the end of the open window."""
+
+    begin: Begin = Begin.NOTHING
+    tell: bool = False
+    until: int | None = None
+
+
+def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | None, told: str | None) -> WindowDecision:
+    """Decide what begins at ``now_ms`` (epoch). ``told``: digest of the differences that users were last told of.
+
+    Nothing begins outside the window, nor what a user must accept or settle first.
+    """
+    if waiting is None:
+        return WindowDecision()
+    until = upgrades.open_until(now_ms)
+    begin = _BY_POLICY[upgrades.policy]
+    if until is None or waiting.needs_user:
+        begin = Begin.NOTHING
+    return WindowDecision(begin, tell=told != waiting.digest, until=until)
+
+
+_BY_POLICY: Final = {
+    UpgradePolicy.APPROVE: Begin.APPROVAL,
+    UpgradePolicy.APPLY: Begin.UPGRADE,
+    UpgradePolicy.REFUSE: Begin.NOTHING,
+}
+
+
+def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
+    """Compare the stream with its file's ``spec`` and the programs here. None if nothing waits, or it never ran.
+
+    Needs no Spark and changes nothing. Never raises: what is damaged is reported elsewhere.
+    """
+    try:
+        lineage = active_lineage(home)
+        if lineage is None:
+            return None
+        found = plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences
+    except MigrationRefused as error:
+        problem = str(error)
+        return WaitingUpgrade(stream=home.name, digest=typed_digest({"problem": problem}), problem=problem)
+    except SessionizerError:  # the damages of a stream name its lost records
+        return None
+    awaited = tuple(each for each in found if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
+    if not awaited:
+        return None
+    named = sorted((each.name, str(each.before), str(each.now)) for each in awaited)
+    digest = typed_digest({"lineage": lineage, "differences": named})
+    return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited)
+
+
+def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> str:
+    """Say when the upgrade is carried out, or what a user does to have it."""
+    by_hand = f"`sessionizer upgrade {waiting.stream}` shows the plan"
+    hours = upgrades.hours
+    if waiting.needs_user or hours is None or upgrades.policy is UpgradePolicy.REFUSE:
+        return by_hand
+    until = hours.open_until(now_ms)
+    when = f"until {moment_text(until)}" if until is not None else f"from {moment_text(hours.next_start(now_ms))} on"
+    does = "it is put before a user" if upgrades.policy is UpgradePolicy.APPROVE else "it is carried out"
+    return f"{does} {when} (window {upgrades.window}), or now: {by_hand}"

@@ -1,0 +1,77 @@
+"""The maintenance window in which a run that the schedule started may change a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from sessionizer.control.patience import MINUTE
+from sessionizer.errors import TerminalError
+from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy
+from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+SCHEDULED: Final = "operator_triggered"
+"""Type of a run that another DAG started. No user can give a run this type."""
+NEXT: Final = "wait for the next window, which begins anew, or run this DAG with its form"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``."""
+
+    hours: str
+    policy: UpgradePolicy
+    left_ms: int
+
+
+def is_scheduled(context: Context) -> bool:
+    """Whether the schedule started the run, not a user."""
+    return context["dag_run"].run_type == SCHEDULED
+
+
+def find_window(streams: Path, stream: str) -> OpenWindow | None:
+    """Return the window that the spec of ``stream`` has open now. None if nothing may begin by itself.
+
+    The spec is read anew, because an approval and a job may come hours after the run began.
+
+    Raises PersonNeeded if the spec is broken or gone.
+    """
+    try:
+        upgrades = find_stream(streams, stream).upgrades
+    except TerminalError as error:
+        raise PersonNeeded.wrap(error) from None
+    now = epoch_ms()
+    until = upgrades.open_until(now)
+    if until is None or upgrades.window is None or upgrades.policy is UpgradePolicy.REFUSE:
+        return None
+    return OpenWindow(upgrades.window, upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE)
+
+
+def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:
+    """Return the open window of a scheduled run, None for a user's run.
+
+    Raises AirflowSkipException if the window is closed, because nobody was asked yet.
+    """
+    if not is_scheduled(context):
+        return None
+    window = find_window(streams, stream)
+    if window is None:
+        message = f"the maintenance window of stream {stream} is closed at {moment_text(epoch_ms())}: nothing is begun"
+        raise AirflowSkipException(message)
+    return window
+
+
+def require_window(context: Context, streams: Path, stream: str) -> None:
+    """Raise PersonNeeded if a scheduled run would begin after the window's end. A user's run may begin any time."""
+    if is_scheduled(context) and find_window(streams, stream) is None:
+        reason = f"the maintenance window of stream {stream} ended before the approved plan was begun"
+        raise PersonNeeded(reason, NEXT)

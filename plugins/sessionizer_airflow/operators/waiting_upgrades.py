@@ -1,0 +1,75 @@
+"""Waiting upgrades of all streams: told once, and begun in the maintenance windows of their specs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from sessionizer.control.records.airflow_records import TOLD_OF_UPGRADE
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.deployment.waiting import Begin, decide_upgrade, find_waiting, what_follows
+from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.sdk import Context
+
+    from sessionizer.deployment.waiting import WaitingUpgrade, WindowDecision
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer_airflow.project import Project
+
+
+class FindWaiting(BaseOperator):
+    """Task that returns, for each stream whose upgrade begins now, the run to start."""
+
+    ui_color = "#dfe6f3"
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 - the interface
+        """Look at all streams that have a spec."""
+        return runs_to_begin(self.project, self.log.info, lambda alert: notify(alert, self.log.warning))
+
+
+def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[Alert], None]) -> list[dict[str, Any]]:
+    """Return the runs that begin now. Alert users of each waiting upgrade once.
+
+    A stream begins none while another command has it.
+    """
+    begun = []
+    for name, spec in survey_streams(project.streams).specs.items():
+        home, now = project.home_of(name), epoch_ms()
+        waiting = find_waiting(home, spec)
+        if waiting is None:
+            TOLD_OF_UPGRADE.forget(home)
+            continue
+        decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
+        follows = what_follows(waiting, spec.upgrades, now)
+        say(f"{name}: {waiting.counted}: {follows}")
+        if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
+            tell(Alert(stream=name, kind=Kind.UPGRADE_WAITS, reason=waiting.counted, what_to_do=follows))
+        if decision.begin is not Begin.NOTHING and pending_operation(home) is None:
+            begun.append(_run_of(spec, waiting, decision))
+    return begun
+
+
+def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, decision: WindowDecision) -> dict[str, Any]:
+    """Return the run, whose id is the same for the same differences in the same window."""
+    assert decision.until is not None  # noqa: S101  nothing begins in a closed window
+    until = moment_text(decision.until).removesuffix(" UTC").replace(" ", "T")
+    return {
+        "trigger_run_id": f"window__{spec.name}__{waiting.digest}__{until}",
+        "conf": {
+            "verb": Upgrade.name,
+            "stream": spec.name,
+            "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
+        },
+    }

@@ -1,0 +1,118 @@
+"""A run that a maintenance window started: approved by a policy or a user in time, and begun before the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+
+from sessionizer.control.records.operation_record import keep_plan_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.operating import window
+from sessionizer_airflow.operating.approval import ApprovePlan
+from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operating.window import SCHEDULED, require_window
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from support.verbs.asked_restore import PLAN, context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_airflow.project import Project
+
+FORM = {"verb": "upgrade", "stream": "clicks", "why": "maintenance window", "savepoint": None}
+UPGRADE = replace(PLAN, verb="upgrade", savepoint="")
+SPEC = """
+name: clicks
+source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}
+mapping: {key: k, event_time: t, event_id: i}
+"""
+START = int(datetime(2026, 11, 29, 3, tzinfo=UTC).timestamp() * 1000)
+MINUTE = 60_000
+
+
+@pytest.fixture
+def placed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Its approvals park without an Airflow to ask."""
+
+    def park(self: ApprovalOperator, context: Any) -> None:
+        raise TaskAwaitingInput(method_name="execute_complete")
+
+    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    streams = tmp_path / "specs"
+    streams.mkdir()
+    return replace(project, streams=streams)
+
+
+def run_at(
+    project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, policy: str = "apply", run_type: str = SCHEDULED
+) -> Any:
+    """The context of a run so many minutes after the window has begun."""
+    upgrades = f"upgrades: {{window: 'Sun 03:00-05:00', policy: {policy}}}\n"
+    (project.streams / "clicks.yaml").write_text(SPEC + upgrades)
+    monkeypatch.setattr(window, "epoch_ms", lambda: START + minutes * MINUTE)
+    found = context(FORM)
+    found["dag_run"].run_type = run_type
+    return found
+
+
+def approve(project: Project, **plan: Any) -> ApprovePlan:
+    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(UPGRADE, **plan))
+    return ApprovePlan(task_id="approve", project=project, settings=ApprovalSettings.from_environment({}))
+
+
+def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = approve(placed).execute(run_at(placed, monkeypatch, 10))
+    assert found is not None
+    assert (found["digest"], found["options"]) == (PLAN.digest, "")
+    assert found["by"] == "policy apply, window Sun 03:00-05:00"
+
+
+def test_the_policy_apply_approves_no_plan_with_options(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TaskAwaitingInput):
+        approve(placed, options="--accept mapping.key").execute(run_at(placed, monkeypatch, 10))
+
+
+def test_an_approval_waits_no_longer_than_its_window(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = approve(placed)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(run_at(placed, monkeypatch, 75, "approve"))
+    assert task.response_timeout == timedelta(minutes=45)
+    assert "no answer in 45 minutes" in (task.body or "")
+
+
+@pytest.mark.parametrize(("minutes", "policy"), [(120, "apply"), (120, "approve"), (-1, "apply"), (10, "refuse")])
+def test_nobody_is_asked_outside_the_window(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, policy: str
+) -> None:
+    with pytest.raises(AirflowSkipException):
+        approve(placed).execute(run_at(placed, monkeypatch, minutes, policy))
+
+
+@pytest.mark.parametrize("minutes", [-1, 10, 120])
+def test_a_run_of_a_user_asks_a_user_at_any_time(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    task = approve(placed)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(run_at(placed, monkeypatch, minutes, run_type="manual"))
+    assert task.response_timeout == timedelta(hours=4)
+
+
+def test_what_was_approved_too_late_is_not_begun(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PersonNeeded) as told:
+        require_window(run_at(placed, monkeypatch, 120), placed.streams, "clicks")
+    assert told.value.remedy.startswith("wait for the next window")
+    require_window(run_at(placed, monkeypatch, 119), placed.streams, "clicks")
+    require_window(run_at(placed, monkeypatch, 500, run_type="manual"), placed.streams, "clicks")
+
+
+def test_a_broken_spec_begins_nothing(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_at(placed, monkeypatch, 10)
+    (placed.streams / "clicks.yaml").write_text("name: 7")
+    with pytest.raises(PersonNeeded):
+        approve(placed).execute(run)

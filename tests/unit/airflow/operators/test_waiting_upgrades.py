@@ -1,0 +1,114 @@
+"""What waits for an upgrade: users are told once, and a window begins one run for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.operators import waiting_upgrades
+from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
+from sessionizer_airflow.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_airflow.alerting.alert import Alert
+
+SPEC = """
+name: {name}
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+"""
+WINDOW = "upgrades: {window: 'Sun 03:00-05:00', policy: apply}\n"
+GAP = "rules: {gap_timeout: 5 minutes}\n"
+INSIDE = int(datetime(2026, 11, 29, 4, tzinfo=UTC).timestamp() * 1000)
+OUTSIDE = INSIDE + 3_600_000
+
+
+class Fleet:
+    """Two streams that ran by their files: `clicks` has a window, `visits` has none."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.specs, self.patch = root, root / "specs", monkeypatch
+        self.told: list[Alert] = []
+        self.specs.mkdir()
+        for name, more in (("clicks", WINDOW), ("visits", "")):
+            self.write(name, more)
+            home = self.home(name)
+            home.prepare()
+            start_lineage(home, spec=LineageSpec(document_of(find_stream(self.specs, name))))
+
+    def home(self, name: str) -> StreamHome:
+        return StreamHome.of(self.root, name)
+
+    def write(self, name: str, more: str) -> None:
+        (self.specs / f"{name}.yaml").write_text(SPEC.format(name=name) + more)
+
+    def look(self, now: int) -> list[dict[str, Any]]:
+        self.patch.setattr(waiting_upgrades, "epoch_ms", lambda: now)
+        places = {"SESSIONIZER_HOME": str(self.root), "SESSIONIZER_STREAMS": str(self.specs)}
+        return runs_to_begin(Project.from_environment(places), lambda _: None, self.told.append)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    return Fleet(tmp_path, monkeypatch)
+
+
+def test_a_stream_that_runs_by_its_file_has_nothing_to_begin(fleet: Fleet) -> None:
+    fleet.write("clicks", WINDOW.replace("apply", "approve") + "owner: another\n")
+    assert fleet.look(INSIDE) == []
+    assert fleet.told == []
+
+
+def test_an_edited_spec_is_told_once_and_begun_in_its_window(fleet: Fleet) -> None:
+    for name, more in (("clicks", WINDOW), ("visits", "")):
+        fleet.write(name, more + GAP)
+    assert fleet.look(OUTSIDE) == []
+    assert [(alert.stream, alert.kind) for alert in fleet.told] == [
+        ("clicks", "upgrade_waits"), ("visits", "upgrade_waits"),
+    ]  # fmt: skip
+    (run,) = fleet.look(INSIDE)
+    assert run["conf"]["stream"] == "clicks"
+    assert run["conf"]["verb"] == "upgrade"
+    assert run["trigger_run_id"].endswith("__2026-11-29T05:00:00")
+    assert fleet.look(INSIDE + 300_000) == [run], "the same run for the same difference"
+    assert len(fleet.told) == 2
+
+
+def test_another_edit_is_another_run_and_news(fleet: Fleet) -> None:
+    fleet.write("clicks", WINDOW + GAP)
+    (first,) = fleet.look(INSIDE)
+    fleet.write("clicks", WINDOW + GAP.replace("5", "6"))
+    (second,) = fleet.look(INSIDE)
+    assert first["trigger_run_id"] != second["trigger_run_id"]
+    fleet.write("clicks", WINDOW)
+    assert fleet.look(INSIDE) == []
+    fleet.write("clicks", WINDOW + GAP.replace("5", "6"))
+    fleet.look(INSIDE)
+    assert [alert.stream for alert in fleet.told] == ["clicks"] * 3
+
+
+def test_what_open_sessions_would_lack_is_told_and_never_begun(fleet: Fleet) -> None:
+    fleet.write("clicks", (WINDOW + GAP).replace("5 minutes", "6 minutes") + "measures: {}\n")
+    (fleet.specs / "clicks.yaml").write_text(SPEC.format(name="clicks").replace("key: k", "key: i") + WINDOW)
+    assert fleet.look(INSIDE) == []
+    (alert,) = fleet.told
+    assert "1 partial" in alert.reason
+    assert alert.what_to_do == "`sessionizer upgrade clicks` shows the plan"
+
+
+def test_no_run_begins_while_another_command_has_the_stream(fleet: Fleet) -> None:
+    fleet.write("clicks", WINDOW + GAP)
+    home = fleet.home("clicks")
+    write_operation(home, new_operation(home, "rescale", "f" * 16, "ann", ("old", 7)))
+    assert fleet.look(INSIDE) == []
