@@ -25,7 +25,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("j
 os.environ["SESSIONIZER_JARS"] = str(_ROOT / ".jars" / "spark")
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-# a real Kafka broker, a real HDFS, a disk that can be filled, a made-up platform, supervisors of scripted drivers
+# a real Kafka broker, a real HDFS, a disk that can be filled, a made-up platform, supervisors of scripted drivers,
+# reviewed sentences
 pytest_plugins = [
     "support.processes.kafka_fixtures",
     "support.processes.hadoop_fixtures",
@@ -34,6 +35,7 @@ pytest_plugins = [
     "support.faults.small_disk",
     "support.fixtures.platform",
     "support.fixtures.supervisor",
+    "support.fixtures.reviewed",
 ]
 
 # a limit for each example would be a timing in a test: it breaks where the machine is busy

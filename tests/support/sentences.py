@@ -22,6 +22,9 @@ IMPERATIVES: Final = frozenset({
     "start", "stop", "switch", "type", "undo", "unpause", "use", "wait", "write",
 })  # fmt: skip
 """Verbs that a remedy may begin with."""
+WORDS_OF_A_SENTENCE: Final = 4
+"""Words of a text that a test must not compare as a whole, if three of them follow one another."""
+_SENTENCE: Final = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
 _REFUSALS: Final = {"InvalidSpec": 2, "refusal": 1, "UnusableConnection": 3}
 """Calls that name the values to use instead, and which argument does."""
 _PROGRESS: Final = frozenset({"say", "secho", "echo", "info", "warning", "error"})
@@ -67,6 +70,26 @@ def findings_of_sentence(text: str) -> Iterator[str]:
             yield f"a sentence of more than {LONGEST_SENTENCE} words"
 
 
+def compared_sentences(source: str) -> Iterator[int]:
+    """Yield the line of each assert, and of each ``match=``, that has a whole sentence in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assert):
+            compared: list[ast.expr] = [node.test]
+        elif isinstance(node, ast.Call):
+            compared = [keyword.value for keyword in node.keywords if keyword.arg == "match"]
+        else:
+            continue
+        if any(_SENTENCE.search(text) for value in compared for text in _texts_below(value)):
+            yield node.lineno
+
+
+def _texts_below(value: ast.expr) -> Iterator[str]:
+    for node in ast.walk(value):
+        if _is_text(node):
+            text = _rendered(node, {})
+            yield text if len(re.findall(r"[A-Za-z]{2,}", text)) >= WORDS_OF_A_SENTENCE else ""
+
+
 def _texts_of(file: Path, calls: dict[str, int]) -> Iterator[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     constants = dict(_assigned(tree.body))
@@ -90,7 +113,7 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
             yield targets[0].id, _rendered(value, {})
 
 
-def _is_text(node: ast.expr) -> bool:
+def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 

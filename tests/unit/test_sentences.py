@@ -14,7 +14,15 @@ from sessionizer.cli.app import app
 from sessionizer_airflow.operating.verbs import form_fields
 from support.expected.error_examples import EXAMPLES
 from support.places import REPOSITORY
-from support.sentences import IMPERATIVES, findings_of_sentence, help_of, is_sentence, progress_in, refusals_in
+from support.sentences import (
+    IMPERATIVES,
+    compared_sentences,
+    findings_of_sentence,
+    help_of,
+    is_sentence,
+    progress_in,
+    refusals_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +38,7 @@ CAUSE_LINES = sorted(
 )
 REFUSALS = sorted(set(refusals_in(FILES)))
 PROGRESS = sorted({text for text in progress_in(FILES) if is_sentence(text)})
+COMPARED = REPOSITORY / "tests" / "golden" / "compared_sentences.json"
 KNOWN = REPOSITORY / "tests" / "golden" / "sentences" / "broken_rules.json"
 FAMILIES = {
     "errors": ERRORS,
@@ -57,6 +66,35 @@ def test_no_family_breaks_more_rules_than_it_did(pytestconfig: pytest.Config) ->
     known = json.loads(KNOWN.read_text())
     worse = [line for family, found in broken.items() if len(found) > known[family] for line in found]
     assert not worse, "rewrite these, see CONTRIBUTING.md:\n" + "\n".join(worse)
+
+
+def test_no_file_compares_more_sentences_than_it_did(pytestconfig: pytest.Config) -> None:
+    """Such a test is edited with every sentence. Pin fields, or use the fixture ``reviewed``."""
+    tests = REPOSITORY / "tests"
+    found = {
+        file.relative_to(tests).as_posix(): list(compared_sentences(file.read_text(encoding="utf-8")))
+        for file in sorted(tests.rglob("test_*.py"))
+    }
+    if pytestconfig.getoption("--rewrite-golden"):
+        COMPARED.write_text(json.dumps({file: len(lines) for file, lines in found.items() if lines}, indent=1) + "\n")
+    known = json.loads(COMPARED.read_text())
+    worse = {file: lines for file, lines in found.items() if len(lines) > known.get(file, 0)}
+    assert not worse, "pin fields there, or show the text to the fixture `reviewed`"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('assert "the stream is over now" in told', 1),
+        ('assert told == f"stream {name} has come to its end"', 1),
+        ('with raises(Error, match="the stream is over now"): ...', 1),
+        ('assert told.kind == "over"', 0),
+        ('assert "the stream is" in told', 0),
+        ('told = "the stream is over now"', 0),
+    ],
+)
+def test_a_compared_sentence_is_found(source: str, found: int) -> None:
+    assert len(list(compared_sentences(source))) == found
 
 
 @pytest.mark.parametrize("line", [*REMEDIES, *CAUSE_LINES], ids=lambda line: line.partition(":")[0])

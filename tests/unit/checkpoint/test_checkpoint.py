@@ -72,7 +72,7 @@ def test_a_batch_tells_its_clock_and_where_each_source_ends(tmp_path: Path) -> N
 def test_a_log_of_another_version_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     write_offsets(tmp_path, 0, {}, version="v2")
-    with pytest.raises(ValueError, match="version 'v2', of which this release knows nothing"):
+    with pytest.raises(ValueError, match="version 'v2'"):
         planned_batch(tmp_path, 0)
 
 
@@ -174,7 +174,7 @@ def test_a_source_goes_on_where_it_is_told_to(tmp_path: Path) -> None:
     assert planned.ends == {EVENTS: {"topic": {"0": 5}}, PUNCTUATIONS: {"logOffset": 0}}
     assert (planned.at_ms, planned.watermark_ms) == (9, 7)
     assert not (tmp_path / "offsets" / ".0.crc").exists(), "of what was there before"
-    with pytest.raises(ValueError, match="is not that of a lineage that has only begun"):
+    with pytest.raises(ValueError, match="only begun"):
         go_on_from(tmp_path, {"topic": {"0": 6}}, ())
 
 

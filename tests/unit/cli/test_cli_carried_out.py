@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 COMMANDS = {
@@ -60,14 +61,13 @@ def home(platform: Platform) -> StreamHome:
 
 
 @pytest.mark.parametrize("verb", list(COMMANDS))
-def test_a_verb_that_is_typed_again_says_that_it_is_done(platform: Platform, home: StreamHome, verb: str) -> None:
+def test_a_verb_that_is_typed_again_says_that_it_is_done(
+    platform: Platform, home: StreamHome, verb: str, reviewed: Reviewed
+) -> None:
     record = done(home, verb)
     result = typed(platform, verb, "--approve", record.digest)
     assert result.exit_code == 0, result.exception
-    assert result.output == (
-        f"stream clicks is in lineage {record.lineage_to}: "
-        f"operation {record.id} has carried out what you approve ({record.seconds} s)\n"
-    )
+    reviewed(result.output)
     assert read_operations(home) == [record]
 
 

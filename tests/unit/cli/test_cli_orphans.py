@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 
@@ -50,14 +52,14 @@ def test_no_platform_yet(platform: Platform) -> None:
     assert list(all_streams(platform.home, platform.streams)) == []
 
 
-def test_status_shows_it_with_the_command(platform: Platform) -> None:
+def test_status_shows_it_with_the_command(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     platform.drive("visits")
     assert "ORPHAN" not in platform.call("status").stdout
     (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
     result = platform.call("status")
     assert "visits: ORPHAN: driver driver-1" in result.stdout
-    assert "run `sessionizer stop visits`" in result.stdout
+    reviewed(result.stdout.splitlines()[-1], pid=os.getpid())
     (one,) = json.loads(platform.call("status", "visits", "--json").stdout)
     assert one["advice"].startswith("ORPHAN")
 
@@ -68,10 +70,9 @@ def test_a_broken_spec_makes_no_orphan(platform: Platform) -> None:
     assert "ORPHAN" not in platform.call("status").stdout
 
 
-def test_stop_needs_no_spec(platform: Platform) -> None:
+def test_stop_needs_no_spec(platform: Platform, reviewed: Reviewed) -> None:
     _, home = platform.drive("visits")
-    result = platform.call("stop", "visits", "--wait", "0")
-    assert result.stdout == "asked driver driver-1 of visits to stop\n"
+    reviewed(platform.call("stop", "visits", "--wait", "0").stdout)
     assert stop_requested(home, "driver-1")
 
 

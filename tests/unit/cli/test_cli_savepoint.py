@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 OLD, NEW = "20261101T000000-aaaaaa", "20261102T000000-bbbbbb"
@@ -35,9 +36,11 @@ def cli(platform: Platform, main: Callable[..., int], home: StreamHome) -> Calla
     return lambda verb, *arguments: main("savepoint", verb, "clicks", *arguments, "--home", str(platform.home))
 
 
-def test_a_stream_without_savepoints(cli: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_without_savepoints(
+    cli: Callable[..., int], capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+) -> None:
     assert cli("list") == 0
-    assert capsys.readouterr().out == "stream clicks has no savepoints\n"
+    reviewed(capsys.readouterr().out)
     assert cli("list", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
     assert cli("create") == NothingToSave.exit_code
@@ -75,39 +78,42 @@ def test_they_may_be_elsewhere(cli: Callable[..., int], tmp_path: Path, capsys: 
 
 
 def test_what_is_wrong_is_told_with_a_way_out(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
 ) -> None:
     savepoint = fabricate(home.savepoints, OLD)
     assert cli("verify", OLD) == 0
-    assert "9 files are as they were written" in capsys.readouterr().out
+    reviewed(capsys.readouterr().out)
     (savepoint.part("open_events") / "part-0.parquet").unlink()
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()
-    assert "open_events/part-0.parquet is missing: it had open events, 550 bytes" in told.out
+    reviewed(told.out)
     assert f"remedy: {CAUSES['UnusableSavepoint'].remedy}" in told.err
     savepoint.manifest.write_text("{")
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     assert "damaged" in capsys.readouterr().err
 
 
-def test_two_are_compared(cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_are_compared(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
+) -> None:
     fabricate(home.savepoints, OLD)
     fabricate(home.savepoints, NEW)
     assert cli("diff", OLD, NEW) == 0
-    assert capsys.readouterr().out == "the two savepoints are equal\n"
+    reviewed(capsys.readouterr().out)
     assert cli("diff", OLD, NEW, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"changes": [], "events": None}
 
 
 def test_the_plan_is_shown_before_anything_goes(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Callable[..., int],
+    home: StreamHome,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reviewed: Reviewed,
 ) -> None:
     old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
     assert cli("prune", "--keep", "1", "--days", "0", "--plan") == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"remove  {OLD}  it is old, and number 2 of the newest",
-        f"keep    {NEW}  it is number 1 of the newest",
-    ]
+    reviewed(capsys.readouterr().out.splitlines())
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert cli("prune", "--keep", "1", "--days", "0") == 1
     assert old.manifest.exists()
@@ -122,12 +128,12 @@ def test_the_plan_is_shown_before_anything_goes(
 
 
 def test_nothing_goes_while_what_would_stay_is_hurt(
-    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
 ) -> None:
     old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
     (new.part("timeouts") / "part-0.parquet").unlink()
     assert cli("prune", "--keep", "1", "--days", "0", "--yes") == UnusableSavepoint.exit_code
-    assert "so nothing was removed" in capsys.readouterr().err
+    reviewed(capsys.readouterr().err)
     assert old.manifest.exists()
 
 

@@ -18,6 +18,7 @@ from support.verbs.begun_restore import begun_restore
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 
@@ -92,11 +93,11 @@ def test_options_that_cannot_be(platform: Platform, archive: str, options: tuple
 
 
 @pytest.mark.parametrize("url", ["jdbc:postgresql://db/shop?password=tell", "jdbc:postgresql://ann:tell@db/shop"])
-def test_a_password_in_a_url_is_refused_and_not_said(platform: Platform, url: str) -> None:
+def test_a_password_in_a_url_is_refused_and_not_said(platform: Platform, url: str, reviewed: Reviewed) -> None:
     platform.add("clicks")
     error = platform.call("seed", "clicks", "--history", url, "--table", "visits").exception
     assert isinstance(error, InvalidSpec)
-    assert "JDBC_PASSWORD in the environment" in str(error)
+    reviewed(error)
     assert "tell" not in str(error)
 
 

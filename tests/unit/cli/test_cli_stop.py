@@ -22,14 +22,15 @@ from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 
-def test_nothing_runs(platform: Platform) -> None:
+def test_nothing_runs(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     result = platform.call("stop", "visits")
     assert result.exit_code == 0
-    assert "not running (it never started)" in result.stdout
+    reviewed(result.stdout)
     assert str(platform.home) in result.stderr, "it may run in another home"
     assert not platform.home.exists()
 
@@ -39,7 +40,7 @@ def test_an_unknown_stream_is_an_error(platform: Platform) -> None:
     assert isinstance(platform.call("stop", "visit").exception, UnknownStream)
 
 
-def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
+def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     lease, home = platform.drive("visits")
 
@@ -53,21 +54,21 @@ def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
     result = platform.call("stop", "visits", "--why", "a rest")
     driver.join()
     assert result.exit_code == 0
-    assert "driver driver-1 has ended (stopped after batch 7)" in result.stdout
+    reviewed(result.stdout)
     request = STOP_FILE.of(home, "driver-1").read()
     assert request is not None
     assert request.why == "a rest"
     again = platform.call("stop", "visits")
     assert again.exit_code == 0
-    assert "not running (stopped after batch 7)" in again.stdout
+    reviewed(again.stdout)
 
 
-def test_a_driver_that_goes_on_is_reported(platform: Platform) -> None:
+def test_a_driver_that_goes_on_is_reported(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     _, home = platform.drive("visits")
     result = platform.call("stop", "visits", "--wait", "0.3")
     assert result.exit_code == STILL_RUNNING
-    assert "still runs after 0.3 s (state STOPPING)" in result.stdout
+    reviewed(result.stdout)
     assert stop_requested(home, "driver-1")
 
 
@@ -87,11 +88,11 @@ def test_without_waiting(platform: Platform) -> None:
     assert (result.exit_code, result.stdout) == (0, "asked driver driver-1 of visits to stop\n")
 
 
-def test_a_supervisor_that_would_start_it_again_is_mentioned(platform: Platform) -> None:
+def test_a_supervisor_that_would_start_it_again_is_mentioned(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     _, home = platform.drive("visits")
     write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
-    assert "airflow wants it RUNNING" in platform.call("stop", "visits", "--wait", "0").stderr
+    reviewed(platform.call("stop", "visits", "--wait", "0").stderr)
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon"])

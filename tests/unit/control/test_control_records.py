@@ -90,12 +90,12 @@ def test_a_stop_told_by_a_driver_of_an_earlier_release_is_one(home: StreamHome) 
 
 def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "an upgrade")
-    request_stop(home, "a", "an upgrade after all")
+    request_stop(home, "a", "a later upgrade")
     assert stop_requested(home, "a")
     assert not stop_requested(home, "b")
     request = STOP_FILE.of(home, "a").read()
     assert request is not None
-    assert request.why == "an upgrade after all"
+    assert request.why == "a later upgrade"
     (home.control / "stop.b").touch()
     assert stop_requested(home, "b")
     with pytest.raises(InvalidSpec):
@@ -179,7 +179,7 @@ def test_checkpoints_that_nothing_is_noted_of_keep_a_driver_from_beginning_anew(
     (home.lineages / ".probe.tmp").touch()
     require_no_history(home)
     (home.checkpoint(lineage) / "metadata").touch()
-    with pytest.raises(DamagedFile, match=f"checkpoints such as .*{lineage}/checkpoint"):
+    with pytest.raises(DamagedFile, match=f"{lineage}/checkpoint"):
         require_no_history(home)
 
 

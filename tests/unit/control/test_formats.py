@@ -129,7 +129,7 @@ def test_every_kind_of_record_refuses_a_newer_format_by_name(tmp_path: Path) -> 
         path.write_text(json.dumps({"format": 9, "unheard": "of"}))
         reading = RecordFile(path, kind).examine()
         assert reading.value is None
-        assert "it has format 9, and this release reads 1 at most: a newer release wrote it" in (reading.damage or "")
+        assert "format 9, and this release reads 1" in (reading.damage or "")
 
 
 @pytest.mark.parametrize("odd", [0, "1", 1.0, True, []])

@@ -22,6 +22,7 @@ from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS,
 
 if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from support.fixtures.reviewed import Reviewed
 
 NOW = 1_800_000_000_000
 LONG_AGO, JUST_NOW = NOW - UNATTENDED_AFTER_MS - MINUTE, NOW - 5 * SECOND
@@ -124,11 +125,10 @@ def test_a_stream_that_no_command_has() -> None:
         assert unfinished_operation("clicks", None, seen, NOW) is None
 
 
-def test_people_read_how_to_go_on() -> None:
+def test_people_read_how_to_go_on(reviewed: Reviewed) -> None:
     unfinished = found(replace(DEAD, heartbeat=beat(LONG_AGO)))
-    assert "`sessionizer restore clicks monday --approve 13a24ec4dd774b6d`" in unfinished.go_on
-    assert "restore to monday, approved by olga, has reached taken_back" in unfinished.standing
-    assert "no process has worked on it since" in unfinished.standing
+    reviewed(unfinished.go_on)
+    reviewed(unfinished.standing)
     assert "clicks.start" in found(DEAD, None).go_on
 
 

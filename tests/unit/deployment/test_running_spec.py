@@ -164,4 +164,4 @@ DIVIDED = "Use `sessionizer rescale visits` for key_groups, or keep 16: write it
     ],
 )
 def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change], said: str) -> None:
-    assert pending_line("visits", tuple(changes)).endswith(f"or use the form of visits.start. {said}")
+    assert pending_line("visits", tuple(changes)).endswith(f"visits.start. {said}")

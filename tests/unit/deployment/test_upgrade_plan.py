@@ -17,6 +17,8 @@ from sessionizer.state.commands.upgrade import Upgrade
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from support.fixtures.reviewed import Reviewed
+
 FIRST = ("Stop", "WriteSavepoint", "PrepareTables")
 IN_PLACE = (*FIRST, "WriteSpec")
 WITHOUT_CANARY = (*FIRST, "StartLineage", "Compare", "SetPosition", "Activate")
@@ -105,6 +107,6 @@ def test_the_digest_is_of_what_is_decided() -> None:
     assert later.digest == plan(KEY).digest
 
 
-def test_what_a_rollback_can_do_is_said() -> None:
-    assert "leads back to lineage 20261123T143621-abe542" in plan(GROUPS).rollback
+def test_what_a_rollback_can_do_is_said(reviewed: Reviewed) -> None:
+    reviewed(plan(GROUPS).rollback)
     assert "no rollback" in plan(GAP).rollback

@@ -19,6 +19,7 @@ from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 NOW = 1_790_000_000_000
@@ -41,7 +42,7 @@ def test_figures_and_marks(platform: Platform) -> None:
     past(home, late=7)
     shown = timeline(platform, "visits", "--since", "30m")
     assert shown.exit_code == 0
-    assert "crash memory driver a: heap" in shown.stdout
+    assert shown.stdout.rstrip().endswith(" driver a: heap")
     (row,) = [line.split() for line in shown.stdout.splitlines() if "500 ms" in line]
     assert row[2:4] == ["10", "1"]
     assert row[-2:] == ["7", "0"]
@@ -56,12 +57,12 @@ def test_json(platform: Platform) -> None:
     assert [(each["kind"], each["at"]) for each in told["marks"]] == [("crash", at + 1)]
 
 
-def test_a_stream_without_a_history(platform: Platform) -> None:
+def test_a_stream_without_a_history(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     shown = timeline(platform, "visits")
     assert shown.exit_code == 0
     assert "no history" in shown.stdout
-    assert "knows nothing of visits" in shown.stderr
+    reviewed(shown.stderr)
 
 
 @pytest.mark.parametrize(

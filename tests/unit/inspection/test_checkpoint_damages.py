@@ -15,6 +15,7 @@ from support.faults.checkpoint_damage import Held, Way
 
 if TYPE_CHECKING:
     from sessionizer.inspection.finding import Finding
+    from support.fixtures.reviewed import Reviewed
 
 BATCHES = 4
 NEWEST = BATCHES - 1
@@ -53,12 +54,12 @@ def test_every_damaged_file_is_named_with_what_to_do() -> None:
         assert all(step.file in held for step in finding.steps if step.source is None)
 
 
-def test_a_flip_is_told_by_hadoops_checksums_where_there_are_some() -> None:
+def test_a_flip_is_told_by_hadoops_checksums_where_there_are_some(reviewed: Reviewed) -> None:
     held = fabricated(BATCHES)
     name = "offsets/3"
     hidden = b"crc\x00\x00\x00\x02\x00" + b"\x00\x00\x00\x00"
     found = found_in(Held({**held.contents, "offsets/.3.crc": hidden}))
-    assert found[name].wrong.startswith("it was changed between byte 0 and")
+    reviewed(found[name].wrong)
 
 
 @pytest.mark.parametrize("way", list(Way))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from support.fixtures.reviewed import Reviewed
+
 A, B, C, D = (
     {"id": "a", "key": "coalesce(page, key)"},
     {"id": "b", "columns": {"device": "upper(device)"}},
@@ -172,7 +174,8 @@ def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Se
     return UpgradePlan("clicks", "20261123T143621-abe542", 7, "ab", found, migrations=described)
 
 
-def test_a_misspelt_key_of_a_migration_is_told_by_its_place(tmp_path: Path) -> None:
+def test_a_misspelt_key_of_a_migration_is_told_by_its_place(tmp_path: Path, reviewed: Reviewed) -> None:
     stage = Stage.set_up(tmp_path, {**clicks_spec(), "migrations": [A, {"id": "b", "drops": ["page"]}]})
-    with pytest.raises(InvalidSpec, match=r"migrations\.1\.drops .*Did you mean 'drop'"):
+    with pytest.raises(InvalidSpec) as raised:
         stage.spec()
+    reviewed(raised.value)

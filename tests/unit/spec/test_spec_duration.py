@@ -47,5 +47,5 @@ def test_the_longest_whole_unit_is_written(milliseconds: int, text: str) -> None
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="whole number above 0 and a unit"):
+    with pytest.raises(ValueError, match="a unit"):
         parse_duration(text)

@@ -39,6 +39,8 @@ from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.fixtures.reviewed import Reviewed
+
 
 def test_groups_that_hold_the_same_agree() -> None:
     blobs = {0: ("a", "b"), 3: ("c",)}
@@ -46,27 +48,25 @@ def test_groups_that_hold_the_same_agree() -> None:
     assert disagreement({}, {}) is None
 
 
-def test_what_differs_is_named_by_its_group() -> None:
+def test_what_differs_is_named_by_its_group(reviewed: Reviewed) -> None:
     expected = {0: ("a", "b"), 3: ("c",)}
     lost = disagreement(expected, {0: ("a", "b")})
-    assert lost == "key group 3 should hold 1 blobs of open events and holds 0"
+    reviewed(lost)
     astray = disagreement(expected, {**expected, 4: ("d",)})
-    assert astray == "key group 4 should hold 0 blobs of open events and holds 1"
+    reviewed(astray)
     for others in (("b", "a"), ("a", "c")):
         changed = disagreement(expected, {**expected, 0: others})
-        assert changed == "the open events of key group 0 are others than were handed over"
+        reviewed(changed)
 
 
-def test_what_was_packed_otherwise_than_given_is_named_by_its_group() -> None:
+def test_what_was_packed_otherwise_than_given_is_named_by_its_group(reviewed: Reviewed) -> None:
     packed = {0: PackedGroup(2, whole=True, blobs=("a",)), 3: PackedGroup(1, whole=True, blobs=("b",))}
     assert lost_in_packing({0: 2, 3: 1}, packed) is None
-    assert lost_in_packing({0: 2, 3: 2}, packed) == "key group 3 should hold 2 open events and holds 1"
-    assert lost_in_packing({0: 2}, packed) == "key group 3 should hold 0 open events and holds 1"
-    assert lost_in_packing({0: 2, 1: 4, 3: 1}, packed) == "key group 1 should hold 4 open events and holds 0"
+    reviewed(lost_in_packing({0: 2, 3: 2}, packed))
+    reviewed(lost_in_packing({0: 2}, packed))
+    reviewed(lost_in_packing({0: 2, 1: 4, 3: 1}, packed))
     torn = {**packed, 0: packed[0]._replace(whole=False)}
-    assert (
-        lost_in_packing({0: 2, 3: 1}, torn) == "of the 2 open events of key group 0 some did not come back as they were"
-    )
+    reviewed(lost_in_packing({0: 2, 3: 1}, torn))
 
 
 def stream_at(root: Path) -> StreamHome:

@@ -31,7 +31,7 @@ def test_each_module_of_the_internals_names_the_public_way() -> None:
     modules = [path for path in (PLUGIN / "internals").glob("*.py") if path.name != "__init__.py"]
     assert len(modules) == 2
     for path in modules:
-        assert "The public way is" in path.read_text(), path
+        assert "The public way " in path.read_text(), path
 
 
 def test_what_is_used_is_there() -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer_airflow.project import Project
+    from support.fixtures.reviewed import Reviewed
 
 
 SETTINGS = ApprovalSettings.from_environment({})
@@ -39,17 +40,11 @@ def test_a_request_keeps_its_first_plan(tmp_path: Path) -> None:
     assert keep_plan_of(home, replace(PLAN, digest="f" * 16)) == PLAN
 
 
-def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup() -> None:
-    assert subject_of(PLAN) == "Restore clicks to savepoint s1?"
+def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup(reviewed: Reviewed) -> None:
+    reviewed(subject_of(PLAN))
     assert subject_of(replace(PLAN, verb="rescale", savepoint="")) == "Rescale clicks?"
     body = body_of(PLAN, "a bad deployment\n# **Approve** me", 4 * HOUR)
-    assert body.startswith(
-        "**stream clicks goes back to savepoint s1**\n\n"
-        "- sessions\\: 3 rows are deleted\n"
-        "- why\\: a bad deployment \\# \\*\\*Approve\\*\\* me\n\n"
-        "Digest `0123456789abcdef`. **Approve** runs"
-    )
-    assert "no answer in 4 hours" in body
+    reviewed(body)
 
 
 def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
@@ -70,18 +65,22 @@ def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.Monk
     assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms))
 
 
-def test_nobody_is_asked_about_what_cannot_be_done(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_asked_about_what_cannot_be_done(
+    project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
+) -> None:
     keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
-    assert "sessionizer savepoint list clicks" in told.value.remedy
+    reviewed(told.value.remedy)
 
 
-def test_what_is_there_already_is_not_asked_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_already_is_not_asked_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
+) -> None:
     keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
     with pytest.raises(PersonNeeded) as told:
         waiting(project, monkeypatch).execute(context(RESTORE))
-    assert told.value.remedy.startswith("put back what the plan names")
+    reviewed(told.value.remedy)
     assert "savepoint" not in told.value.remedy
 
 
@@ -124,7 +123,7 @@ def test_who_answered_is_named(user: object, name: str) -> None:
 
 
 def test_people_are_told_that_they_are_waited_for(
-    project: Project, notified: Path, monkeypatch: pytest.MonkeyPatch
+    project: Project, notified: Path, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
     link = "http://airflow/dags/sessionizer.operate/runs/r/tasks/approve/required_actions"
     monkeypatch.setattr(approval, "link_to", lambda task, context: link)
@@ -132,7 +131,7 @@ def test_people_are_told_that_they_are_waited_for(
     task.subject = subject_of(PLAN)
     task.notifiers[0].notify(context(RESTORE, task=task))
     text = notified.read_text()
-    assert "clicks wants approval: Restore clicks to savepoint s1. What to do: " in text
+    reviewed(text)
     assert link in text
     assert "Required Actions" in approval_alert("clicks", "x", None).what_to_do
 
@@ -176,17 +175,17 @@ def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go
     assert known.what_to_do == "look again"
     unknown = failure_alert(request, None, left)
     assert unknown.reason == f"restore, {standing}: its worker was lost"
-    assert unknown.what_to_do.startswith(f"read the log of the task, {go_on}")
+    assert go_on in unknown.what_to_do
     assert ("sessionizer abandon clicks" in unknown.what_to_do) is may_give_up
 
 
-def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path) -> None:
+def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path, reviewed: Reviewed) -> None:
     task = SimpleNamespace(project=project)
     write_operation(StreamHome.of(project.home, "clicks"), operation("1", "a", None, 1))
     tell_of_failure(context(RESTORE, task=task))
     (told_of,) = told(notified)
     assert told_of["kind"] == "operation_failed"
-    assert "the stream is down until it is finished: its worker was lost" in told_of["text"]
+    reviewed(told_of["text"])
 
 
 def test_telling_of_a_failure_is_no_second_failure(project: Project, notified: Path) -> None:

@@ -53,6 +53,9 @@ def test_a_result_follows_from_the_tasks(states: dict[str, str], succeeded: bool
     assert result_of(states, "s1", succeeded=succeeded) == result
 
 
+WISH = "restore clicks to monday"
+
+
 def run_of(form: dict[str, Any], dag: str = OPERATE, note: str | None = None) -> DagRun:
     return DagRun(dag_id=dag, run_id=RUN, run_type="manual", conf=form, run_after=ASKED_AT, note=note)
 
@@ -60,11 +63,11 @@ def run_of(form: dict[str, Any], dag: str = OPERATE, note: str | None = None) ->
 def test_a_run_has_a_note_from_its_beginning_to_its_end() -> None:
     run = run_of(RESTORE)
     note_run(run)
-    assert run.note == "restore clicks to monday"
+    assert run.note == WISH
     note_run(run, succeeded=False)
-    assert run.note == "restore clicks to monday → failed"
+    assert run.note == f"{WISH} → failed"
     note_run(run)
-    assert run.note == "restore clicks to monday", "it was cleared"
+    assert run.note == WISH, "it was cleared"
 
 
 def test_the_note_of_a_user_stays() -> None:
@@ -90,9 +93,9 @@ def test_a_task_is_labelled(project: Project) -> None:
     assert reads.choose_branch(given) == "plan"
     environment = DAG(OPERATE, schedule=None).get_template_env()
     for task in tasks:
-        assert environment.from_string(str(task.map_index_template)).render(given) == "restore clicks to monday"
+        assert environment.from_string(str(task.map_index_template)).render(given) == WISH
         assert environment.from_string(str(task.map_index_template)).render({}) == ""
-    assert given[SHOWN] == "restore clicks to monday"
+    assert given[SHOWN] == WISH
 
 
 def test_the_id_of_a_savepoint_is_in_label_and_note(project: Project) -> None:

@@ -14,25 +14,27 @@ from sessionizer_airflow.operators.failed_task import WIDTH, PersonNeeded, fitte
 if TYPE_CHECKING:
     import pytest
 
+    from support.fixtures.reviewed import Reviewed
+
 LOG = "/platform/streams/clicks/logs/" + "driver.0123456789ab.log"
 ENDED = SupervisionEnded("clicks", "5 failures in a row, the last: driver a failed", f"free space (its log: {LOG})")
 
 
-def test_what_to_do_is_the_last_line_and_an_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_to_do_is_the_last_line_and_an_error(caplog: pytest.LogCaptureFixture, reviewed: Reviewed) -> None:
     with caplog.at_level(logging.INFO):
         say_what_to_do({"exception": PersonNeeded.wrap(ENDED)})
     *_, reason, remedy = caplog.records
     assert caplog.messages[0] == "::endgroup::", "what follows would be folded away"
-    assert reason.getMessage() == "gave up on clicks: 5 failures in a row, the last: driver a failed"
-    assert remedy.getMessage() == f"What to do: free space (its log: {LOG})"
+    reviewed(reason.getMessage())
+    reviewed(remedy.getMessage())
     assert {reason.levelname, remedy.levelname} == {"ERROR"}
 
 
-def test_the_exception_says_only_what_happened() -> None:
+def test_the_exception_says_only_what_happened(reviewed: Reviewed) -> None:
     error = PersonNeeded.wrap(SparkConnectionMissing("spark_default"))
     assert isinstance(error, AirflowFailException), "it would be tried again"
     assert "What to do" not in str(error)
-    assert error.remedy.startswith("run `airflow connections add spark_default")
+    reviewed(error.remedy)
 
 
 def test_failures_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -41,10 +43,10 @@ def test_failures_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.messages == []
 
 
-def test_long_lines_fit_the_screen_and_paths_stay_whole() -> None:
+def test_long_lines_fit_the_screen_and_paths_stay_whole(reviewed: Reviewed) -> None:
     path = "/" + "x" * WIDTH
     text = fitted(f"waiting for {path} and {'much else ' * 20}. What to do: mend it")
     lines = text.splitlines()
     assert path in [line.strip() for line in lines]
-    assert lines[-1].strip() == "What to do: mend it"
+    reviewed(lines[-1].strip())
     assert all(len(line.strip()) <= WIDTH for line in lines if path not in line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from sessionizer.state.proof.result import (
     Verdict,
     release_differences,
 )
+
+if TYPE_CHECKING:
+    from support.fixtures.reviewed import Reviewed
 
 EVIL = '<script>alert("&$stream")</script>'
 SAMPLE = Sample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})
@@ -104,7 +108,7 @@ def test_the_result_as_json() -> None:
     assert lines[-1] == "verdict: unexplained"
 
 
-def test_versions_and_code_that_changed_are_named() -> None:
+def test_versions_and_code_that_changed_are_named(reviewed: Reviewed) -> None:
     old = Fingerprint("a" * 64, {"spark": "4.2.0", "delta-spark": "4.4.0"})
     new = Fingerprint("b" * 64, {"spark": "4.2.1", "delta-spark": "4.4.0", "python": "3.11.9"})
     assert release_differences(old, new) == (
@@ -112,4 +116,4 @@ def test_versions_and_code_that_changed_are_named() -> None:
         f"code that decides: {'a' * 12} → {'b' * 12}",
     )
     assert release_differences(new, new) == ()
-    assert release_differences(Fingerprint("", {}), new) == (f"code that decides: unknown → {'b' * 12}",)
+    reviewed(release_differences(Fingerprint("", {}), new))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
+    from support.fixtures.reviewed import Reviewed
 
 DAY = 86_400_000
 MANY_DAYS = 100 * DAY
@@ -251,14 +252,16 @@ def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None
     assert being_read([examined(home, epoch_ms())], epoch_ms()) == set()
 
 
-def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome) -> None:
+def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome, reviewed: Reviewed) -> None:
     home = fabricate(stream.savepoints, "a")
     note_origin(stream, "20261121T105501-3fa9c2", "a")
     assert savepoints_begun_from(stream) == {"a"}
-    assert remove(home, stream) == "a lineage started from it"
+    reviewed(remove(home, stream))
 
 
-def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(stream: StreamHome) -> None:
+def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(
+    stream: StreamHome, reviewed: Reviewed
+) -> None:
     """It was killed when it had taken rows: without the savepoint there would be no way on, and none back."""
     for savepoint in ("a", "b"):
         fabricate(stream.savepoints, savepoint)
@@ -268,15 +271,15 @@ def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(stream:
     verdicts = planned(found, stream, Policy(0, 0), MANY_DAYS)
     (stays,) = [verdict for verdict in verdicts if verdict.id == "a"]
     assert (stays.goes, stays.because) == (False, "an operation that is not over needs it")
-    assert remove(found[0].home, stream) == "an operation that is not over needs it"
+    reviewed(remove(found[0].home, stream))
     assert found[0].home.manifest.exists()
     write_operation(stream, replace(record, outcome=Ending.ABANDONED))
     assert remove(found[0].home, stream) is None
 
 
-def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamHome) -> None:
+def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamHome, reviewed: Reviewed) -> None:
     home = begin(folder, "a")
-    assert remove(home, stream) == "it is being made"
+    reviewed(remove(home, stream))
     assert examined(home, epoch_ms()).state is SavepointState.MAKING
 
 
