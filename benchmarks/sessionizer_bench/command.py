@@ -163,6 +163,21 @@ def seeds(
 
 
 @app.command()
+def proofs(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,
+    repetitions: Annotated[int, typer.Option(help="Turns that count; one more warms the JVM.")] = 2,
+) -> None:
+    """Time a proof of a stream's batches, beside the stream that reads them itself."""
+    from sessionizer_bench import proofs as proved  # needs the helpers of the tests
+
+    datasets = proved.quick() if quick else proved.DATASETS_PROVED
+    found = proved.measured(datasets, 1 if quick else repetitions, typer.echo)
+    (SCRATCH / "proofs.json").write_text(json.dumps(found, indent=1))
+    typer.echo("\n".join(proved.lines(found)))
+
+
+@app.command()
 def executors(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,

@@ -13,7 +13,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow.alerting.overdue import WatchBegins
 from sessionizer_airflow.listener import marks, run_notes
-from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
+from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.mounting import PREFIX, STREAMS, pages, streams_page, views
 
 
@@ -26,6 +26,6 @@ class SessionizerPlugin(AirflowPlugin):
         {"app": streams_page, "url_prefix": STREAMS, "name": "streams"},
     ]
     external_views: list[Any] = views()
-    operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
+    operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink(), ProofLink()]  # noqa: RUF012 - as declared
     listeners: list[Any] = [marks, run_notes]  # noqa: RUF012 - as declared
     deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared

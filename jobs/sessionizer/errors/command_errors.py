@@ -156,7 +156,10 @@ class NothingToProve(TerminalError):
 
 
 class ReplayDiffers(TerminalError):
-    """A replay of ``stream`` by this release and spec is not what its tables hold: ``difference``."""
+    """A replay of ``stream`` by this release and spec is not what its tables hold: ``difference``.
+
+    ``names``: those by which a user can accept it in an upgrade.
+    """
 
     exit_code = 63
     title = "a replay gives other rows"
@@ -165,6 +168,6 @@ class ReplayDiffers(TerminalError):
         "changed"
     )
 
-    def __init__(self, stream: str, difference: str) -> None:
-        self.stream, self.difference = stream, difference
+    def __init__(self, stream: str, difference: str, names: tuple[str, ...] = ()) -> None:
+        self.stream, self.difference, self.names = stream, difference, names
         super().__init__(f"a replay of {stream!r} by this release and spec differs from its tables: {difference}")

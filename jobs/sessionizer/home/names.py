@@ -31,8 +31,12 @@ class Verb(StrEnum):
 
 def minted_id(at_ms: int) -> str:
     """Mint an id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{moment:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return f"{minted_second(at_ms)}-{secrets.token_hex(3)}"
+
+
+def minted_second(at_ms: int) -> str:
+    """Return the beginning of an id that is minted at ``at_ms``. Ids that are minted before then sort before it."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y%m%dT%H%M%S}"
 
 
 def dag_id(stream: str, verb: Verb) -> str:

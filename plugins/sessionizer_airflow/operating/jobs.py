@@ -25,6 +25,7 @@ from sessionizer_airflow.operating.verbs import SAVEPOINT
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.pages.links import ProofLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionSettings
 
@@ -147,7 +149,13 @@ class MakePlan(OperateJob):
 
 
 class CarryOut(OperateJob):
-    """Job that carries out the plan of the approved digest, then tells consumers of the stream's tables."""
+    """Job that carries out the plan of the approved digest, then tells consumers of the stream's tables.
+
+    ``proves``: the stream, and the time (epoch ms) from which a proof is one of this plan.
+    """
+
+    operator_extra_links = (ProofLink(),)
+    proves: tuple[StreamHome, int] | None = None
 
     def __init__(self, *, settings: SupervisionSettings, approval: str, **kwargs: Any) -> None:
         super().__init__(outlets=[REWRITTEN], **kwargs)
@@ -167,6 +175,7 @@ class CarryOut(OperateJob):
         """Run the job unless a killed try has done it already. Then start the report."""
         request, approved = requested(context), self._approved(context)
         stream = self.project.home_of(request.stream)
+        self.proves = stream, approved.planned_at
         done = operation_of(read_operations(stream), approved)
         if done is None:
             if pending_operation(stream) is None:  # a begun one is finished, whatever the time

@@ -12,14 +12,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.observe import read_observation
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import is_there, read_whole
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.home.table_places import place_of, table_locations
 from sessionizer.lineage.active import locate_data
 from sessionizer.redaction import redacted
+from sessionizer.state.proof.page import page_of
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.log_tail import tail
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
@@ -44,6 +45,7 @@ def create_app(project: Project | None = None) -> FastAPI:
     app.get("/{dag_id}/log", dependencies=[MayReadLogs])(driver_log)
     app.get("/{dag_id}/spark-ui", dependencies=[MayReadDag])(spark_ui)
     app.get("/{dag_id}/tables", dependencies=[MayReadDag])(tables)
+    app.get("/{dag_id}/proof/{proof_id}", dependencies=[MayReadLogs])(proof)
     return app
 
 
@@ -101,6 +103,14 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
             home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)
         )
     )
+
+
+def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:
+    """Show a kept proof. It has samples of the stream's rows, so that it needs the right to read logs."""
+    try:
+        return _html(read_whole(page_of(home, proof_id)).decode())
+    except (InvalidSpec, FileNotFoundError):
+        raise HTTPException(404, "no such proof: the newest are kept") from None
 
 
 def _html(text: str) -> HTMLResponse:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from shutil import copyfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark import SparkContext
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import PrivateDoorBroken
@@ -21,6 +24,7 @@ from sessionizer.spark.internals import (
     expression_trees,
     kafka_admin,
     own_jvm,
+    planned_batches,
     state_socket,
     task_counts,
     trying,
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ABSURD = 2**62
 
@@ -104,6 +108,41 @@ def open_counts(spark: SparkSession, _: Path) -> None:
     assert task_counts.records_of_stage(spark, 1_000_000) is None
 
 
+def open_planned(spark: SparkSession, folder: Path) -> None:
+    """A query that began with a planned batch runs two more, though its source has nothing new."""
+    source, offsets = folder / "source", folder / "checkpoint" / "offsets"
+    source.mkdir(parents=True)
+    (source / "lines.txt").write_text("one")
+    seen: list[int] = []
+    broken: list[PrivateDoorBroken] = []
+
+    def plan_next() -> bool:
+        is_planned = len(seen) < 3
+        if is_planned:
+            copyfile(offsets / "0", offsets / str(len(seen) + 1))
+        return is_planned
+
+    def follow(_: DataFrame, batch_id: int) -> None:
+        if not seen:
+            try:
+                planned_batches.follow_offset_log(spark, plan_next)
+            except PrivateDoorBroken as error:
+                broken.append(error)
+                raise
+        seen.append(batch_id)
+
+    for take, trigger in ((lambda *_: None, {"availableNow": True}), (follow, {"processingTime": "0 seconds"})):
+        writer = spark.readStream.text(str(source)).writeStream.foreachBatch(cast("Any", take))
+        if take is follow:
+            plan_next()
+        with suppress(StreamingQueryException):
+            checkpointed = writer.option("checkpointLocation", str(folder / "checkpoint"))
+            checkpointed.trigger(**cast("Any", trigger)).start().awaitTermination()
+    if broken:
+        raise broken[0]
+    assert seen == [1, 2, 3]
+
+
 DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     trying: open_trying,
     batch_clock: open_clock,
@@ -113,6 +152,7 @@ DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     delta_log: open_log,
     kafka_admin: open_admin,
     task_counts: open_counts,
+    planned_batches: open_planned,
 }
 LEADS_THROUGH = {
     trying: ("catalyst",),
@@ -122,6 +162,7 @@ LEADS_THROUGH = {
     delta_append: ("java_class",),
     delta_log: ("java_class",),
     kafka_admin: ("java_class",),
+    planned_batches: ("scala_object",),
 }
 """What each door reaches the JVM's classes by."""
 

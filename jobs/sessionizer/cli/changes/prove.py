@@ -10,7 +10,6 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
-from sessionizer.errors import ReplayDiffers
 from sessionizer.home.data_root import is_local
 from sessionizer.home.disk.room import unwritable
 from sessionizer.state.proof.batches import BATCHES
@@ -41,23 +40,20 @@ def prove(  # noqa: PLR0913  one parameter per option
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     if report is not None:
         _make_folder(report)
-    from sessionizer.spark.proof.proof_table import add_to_proof_table  # noqa: PLC0415
-    from sessionizer.spark.proof.prove import ProofRequest  # noqa: PLC0415  fast --help
-    from sessionizer.spark.proof.prove import prove as prove_stream  # noqa: PLC0415
+    from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
 
     say(f"starting Spark to replay batches of {stream}")
     spark = started_spark(f"sessionizer prove {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream):
-        proof = prove_stream(spark, where, spec, ProofRequest(batches, first), say)
-        table = add_to_proof_table(spark, where, proof)
+        kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
     spark.stop()
+    proof = kept.proof
     if report is not None:
         _write_page(report, proof)
         say(f"wrote {report}")
-    say(f"added to {table}")
+    say(f"added to {kept.table}")
     typer.echo(json.dumps(proof.to_json(), indent=1) if as_json else "\n".join(proof.lines()))
-    if not proof.holds:
-        raise ReplayDiffers(stream, proof.failure)
+    proof.require()
 
 
 def _make_folder(file: Path) -> None:

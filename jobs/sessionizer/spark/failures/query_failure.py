@@ -38,6 +38,7 @@ class KnownFailure:
     deep: bool = False
 
 
+PRIVATE_DOOR: Final = "private_door"
 WORKER_LATE: Final = "python_worker_late"
 """Spark gives a Python worker ten seconds to connect, without a setting for it. A busy machine takes longer."""
 
@@ -51,7 +52,7 @@ CAUSES: Final = (
         ),
         terminal=False, deep=True,
     ),
-    KnownFailure("private_door", ("PrivateDoorBroken: ",), terminal=True, deep=True),
+    KnownFailure(PRIVATE_DOOR, ("PrivateDoorBroken: ",), terminal=True, deep=True),
     KnownFailure(
         "memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True
     ),

@@ -9,7 +9,7 @@ which would then be compiled anew in every batch. A higher-order function keeps 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql import functions as F
 
@@ -17,14 +17,13 @@ from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.catalyst import catalyst, column_of
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.planned_batches import running_query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DOOR: Final = "batch clock"
 _NOW_MS: Final = "_now_ms"
-_RUNNING_QUERY: Final = "sql.streaming.queryId"
-"""The local property in which Spark names the streaming query that a thread works for."""
 
 
 class BatchClock(Protocol):
@@ -117,6 +116,4 @@ class ObjectClock:
     def set_to_batch(self) -> None:
         """Set it to the clock of the calling micro-batch."""
         with door(DOOR):
-            manager = cast("Any", self._spark._jsparkSession).streams()  # noqa: SLF001  no Python API
-            query = manager.get(self._spark.sparkContext.getLocalProperty(_RUNNING_QUERY))
-            self.set(query.streamingQuery().lastExecution().offsetSeqMetadata().batchTimestampMs())
+            self.set(running_query(self._spark).lastExecution().offsetSeqMetadata().batchTimestampMs())

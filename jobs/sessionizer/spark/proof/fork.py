@@ -16,7 +16,7 @@ from sessionizer.home.data_files import copy_file, entries_in, remove_tree
 from sessionizer.home.data_root import add_scheme, uri_of
 from sessionizer.home.disk.private_folder import make_private
 from sessionizer.home.disk.room import unwritable
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import minted_second
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _LEFT_FOR_MS: Final = 24 * 3_600_000
 """Age (ms) at which a scratch folder belongs to a proof that was killed."""
-_SECONDS: Final = len("20261121T105501")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def copying(home: StreamHome, recording: Recording, folder: DataPath) -> Iterato
 
 
 def _remove_left_folders(home: StreamHome) -> None:
-    oldest = minted_id(epoch_ms() - _LEFT_FOR_MS)[:_SECONDS]
+    oldest = minted_second(epoch_ms() - _LEFT_FOR_MS)
     for entry in entries_in(home.proofs):
-        if entry.name[:_SECONDS] < oldest:
+        if entry.name < oldest:
             remove_tree(entry)

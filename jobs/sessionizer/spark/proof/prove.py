@@ -1,6 +1,6 @@
 """Proof that a release and a spec give the sessions that the stream's tables hold.
 
-``prove`` is the one entry: for ``sessionizer prove`` and for an upgrade.
+``prove_and_keep`` is the entry for ``sessionizer prove`` and for an upgrade.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from sessionizer.lineage.fingerprint import JAVA, SPARK, kept_fingerprint, prese
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
 from sessionizer.spark.proof.migrated_fork import fork_with_migrations
+from sessionizer.spark.proof.proof_table import add_to_proof_table
 from sessionizer.spark.proof.recording import read_recording
 from sessionizer.spark.proof.replay import examine_replay, replay
 from sessionizer.spark.proof.tables import compare_tables
 from sessionizer.spark.session import java_version
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.comparison import TABLES
+from sessionizer.state.proof.page import keep_page
 from sessionizer.state.proof.result import Proof, judge, release_differences
 
 if TYPE_CHECKING:
@@ -36,11 +38,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptProof:
+    """A proof, and where its page and its rows of the Delta table ``proof`` are kept."""
+
+    proof: Proof
+    page: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProofRequest:
     """Number of ``batches`` to replay: the newest ones, or those from the batch ``first`` on."""
 
     batches: int = BATCHES
     first: int | None = None
+
+
+def prove_and_keep(
+    spark: SparkSession,
+    home: StreamHome,
+    spec: StreamSpec,
+    request: ProofRequest | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> KeptProof:
+    """Prove, add the result to the Delta table ``proof``, and keep its page in the control directory.
+
+    An upgrade calls this before it activates a lineage, by the spec and the code that the lineage is to run by. Then
+    ``kept.proof.require(accepted)`` raises ReplayDiffers unless all unexplained rows are accepted by name. The proof
+    replays batches of the lineage that is active, changes nothing of the stream, and may be repeated. ``proof`` has
+    the numbers of ``identical``, ``explained`` and ``unexplained`` rows. Raises what ``prove`` raises, and OSError.
+    """
+    proof = prove(spark, home, spec, request, say)
+    table = add_to_proof_table(spark, home, proof)
+    return KeptProof(proof, str(keep_page(home, proof)), table)
 
 
 def prove(

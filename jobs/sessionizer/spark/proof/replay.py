@@ -1,8 +1,9 @@
-"""Replay of recorded batches on a fork, one query a batch, by the code and the spec of now."""
+"""Replay of recorded batches on a fork, in one query, by the code and the spec of now."""
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,9 @@ from pyspark.errors import PySparkException
 
 from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
-from sessionizer.errors import NothingToProve, QueryFailed, TransientError
+from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.spark.failures.query_failure import UNKNOWN, classified
+from sessionizer.spark.failures.query_failure import PRIVATE_DOOR, UNKNOWN, classified
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.internals.java_errors import JavaError
@@ -25,7 +26,7 @@ from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.result import Death
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -63,22 +64,12 @@ def replay(
     Raises NothingToProve if the source lost events, and the transient error that ended a query.
     """
     query, sinks = _prepared(spark, home, recording, fork, examined)
-    done: list[int] = []
-    events, started = 0, time.monotonic()
-    for batch_id in recording.batches.ids:
-        fork.plan_batch(batch_id)
-        run = _Run(sinks, batch_id, fork.number_of(batch_id))
-        try:
-            query.start_planned_batch(run.write, fork.checkpoint).awaitTermination()
-        except (PySparkException, JavaError) as error:
-            died = Death(batch_id, _cause_of_death(home.name, batch_id, run.failure or error))
-            return Replayed(tuple(done), events, time.monotonic() - started, died)
-        if committed_batch(fork.checkpoint) != run.number or run.counts is None:
-            raise NothingToProve(home.name, f"Spark does not run batch {batch_id} as it is recorded")
-        events += _rows_read(run.counts)
-        done.append(batch_id)
-        say(f"batch {batch_id} replayed ({len(done)} of {len(recording.batches.ids)})")
-    return Replayed(tuple(done), events, time.monotonic() - started)
+    run, started, died = _Run(home.name, sinks, fork, recording.batches.ids, say), time.monotonic(), None
+    try:
+        query.run_planned_batches(run.write, fork.checkpoint, run.plan_next)
+    except (PySparkException, JavaError) as error:
+        died = Death(run.batch_id, _cause_of_death(home.name, run.batch_id, run.failure or error))
+    return Replayed(run.batches[: run.over], run.events, time.monotonic() - started, died)
 
 
 def examine_replay(spark: SparkSession, home: StreamHome, recording: Recording) -> Examined:
@@ -107,24 +98,60 @@ def _prepared(
 
 @dataclass(slots=True)
 class _Run:
-    """Run of the recorded ``batch_id``, which has another ``number`` in a fork that was seeded.
+    """Run of the recorded ``batches``, of which so many are ``over``.
 
-    Spark passes on only the text of a ``failure`` in Python.
+    ``counts``: of the batch that runs, once it is written. Spark passes on only the text of a ``failure`` in Python.
     """
 
+    stream: str
     sinks: Sinks
-    batch_id: int
-    number: int
+    fork: Fork
+    batches: tuple[int, ...]
+    say: Callable[[str], None]
+    over: int = 0
+    events: int = 0
     counts: BatchCounts | None = None
     failure: Exception | None = None
+    is_begun: bool = False
 
-    def write(self, emitted: DataFrame, batch_id: int) -> None:
-        """Write the rows of the batch. Raises RuntimeError for another batch than the recorded one."""
-        if batch_id != self.number:
-            message = f"batch {batch_id} is not the recorded one"
-            raise RuntimeError(message)
-        try:
+    @property
+    def batch_id(self) -> int:
+        """The batch that runs."""
+        return self.batches[self.over]
+
+    def plan_next(self) -> bool:
+        """Count the batch that is over, and plan the next one. Returns False after the last.
+
+        Raises NothingToProve if Spark did not run the batch, OSError.
+        """
+        with self._kept_failure():
+            if self.is_begun:
+                self._end_batch()
+            self.is_begun = self.over < len(self.batches)
+            if self.is_begun:
+                self.fork.plan_batch(self.batch_id)
+            return self.is_begun
+
+    def _end_batch(self) -> None:
+        committed = committed_batch(self.fork.checkpoint)
+        if self.counts is None or committed != self.fork.number_of(self.batch_id):
+            raise NothingToProve(self.stream, f"Spark does not run batch {self.batch_id} as it is recorded")
+        self.events += _rows_read(self.counts)
+        self.counts = None
+        self.over += 1
+        self.say(f"batch {self.batches[self.over - 1]} replayed ({self.over} of {len(self.batches)})")
+
+    def write(self, emitted: DataFrame, number: int) -> None:
+        """Write the rows of the batch. Raises NothingToProve for another batch than the recorded one."""
+        with self._kept_failure():
+            if number != self.fork.number_of(self.batch_id):
+                raise NothingToProve(self.stream, f"Spark runs batch {number} in the place of {self.batch_id}")
             self.counts = self.sinks.write(emitted, self.batch_id)
+
+    @contextmanager
+    def _kept_failure(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             self.failure = error
             raise
@@ -137,6 +164,8 @@ def _rows_read(counts: BatchCounts) -> int:
 def _cause_of_death(stream: str, batch_id: int, error: Exception) -> str:
     """Return the cause in a line. Raises the error if the surroundings or the source are to blame."""
     found = classified(stream, error)
+    if isinstance(found, NothingToProve | PrivateDoorBroken) or getattr(found, "cause", None) == PRIVATE_DOOR:
+        raise found from error
     if isinstance(found, TransientError) and getattr(found, "cause", None) != UNKNOWN.name:
         raise found from error
     if isinstance(found, QueryFailed) and found.cause.startswith(_OF_THE_SOURCE):

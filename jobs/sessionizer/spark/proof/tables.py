@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.spark.sinks.table_shapes import QUARANTINE, STREAMED
 from sessionizer.state.proof.comparison import (
     TABLES,
     TableComparison,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 ROWS_IN_A_PART: Final = 100_000
 """Rows of a table, old and new, that one Python worker compares at a time."""
 _PART: Final = "_part"
+_EVENT: Final = "event"
 _FACTS: Final = {"sessions": "sessions", "late_events": "late", "quarantine": "quarantined"}
 """By table, the figure of a batch that says how many rows it wrote there."""
 
@@ -46,19 +49,32 @@ def compare_tables(
     live = table_locations(home, recording.sink)
     facts = BatchLog(home.lineage(recording.lineage).batches).kept_batches
     found, notes = {}, []
-    for table in TABLES:
-        old = spark.read.format("delta").load(live[table.name])
+    for name in STREAMED:
+        old = spark.read.format("delta").load(live[name])
         old = old.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
-        new = spark.read.format("delta").load(fork.table(table.name))
+        new = spark.read.format("delta").load(fork.table(name))
         # a migration writes sessions that were over before it as rows of the batch before
         new = new.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
-        partial = _partial_batches(old, table.name, facts, batches)
+        partial = _partial_batches(old, name, facts, batches)
         if partial:
             listed = ", ".join(map(str, partial))
-            notes.append(f"{table.name}: batches {listed} are left out, because the table does not hold all their rows")
+            notes.append(f"{name}: batches {listed} are left out, because the table does not hold all their rows")
             old, new = (each.where(~F.col("batch_id").isin(*partial)) for each in (old, new))
-        found[table.name] = compare_frames(old, new, table)
+        for table in TABLES:
+            if table.stored_in == name:
+                found[table.name] = compare_frames(_rows_of(table, old), _rows_of(table, new), table)
     return found, notes
+
+
+def _rows_of(table: ComparedTable, rows: DataFrame) -> DataFrame:
+    """Return the rows of a Delta table that are compared as ``table``."""
+    if table.stored_in != QUARANTINE:
+        return rows
+    conflicts = F.col("reason") == QuarantineReason.CONFLICTING_DUPLICATE
+    if table.name == QUARANTINE:
+        return rows.where(~conflicts)
+    events = rows.where(conflicts).select(F.from_json("raw", "map<string, string>").alias(_EVENT), "batch_id")
+    return events.select(*(F.col(_EVENT)[name].alias(name) for name in table.key), "*")
 
 
 def compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable) -> TableComparison:
@@ -75,9 +91,20 @@ def compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable) -> Tabl
 def _comparer(table: ComparedTable) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def compare(old: pa.Table, new: pa.Table) -> pa.Table:
         sides = [side.drop_columns([_PART]) if _PART in side.column_names else side for side in (old, new)]
-        return pa.table({"compared": [json.dumps(compare_rows(sides[0], sides[1], table).to_json())]})
+        before, now = map(_name_fields, sides)
+        return pa.table({"compared": [json.dumps(compare_rows(before, now, table).to_json())]})
 
     return compare
+
+
+def _name_fields(rows: pa.Table) -> pa.Table:
+    """Return ``rows`` with the events of conflicting duplicates as structs, which are compared field by field."""
+    place = rows.schema.get_field_index(_EVENT)
+    if place < 0:
+        return rows
+    events = [dict(each or ()) for each in rows.column(place).to_pylist()]
+    names = sorted({name for event in events for name in event})
+    return rows.set_column(place, _EVENT, pa.array(events, pa.struct([(name, pa.string()) for name in names])))
 
 
 def _partial_batches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -11,9 +12,11 @@ from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.data_root import uri_of
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
+from sessionizer.spark.internals.planned_batches import follow_offset_log
 from sessionizer.spark.query.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
@@ -53,9 +56,30 @@ class SessionQuery:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
-    def start_planned_batch(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> StreamingQuery:
-        """Start it for the one batch that ``checkpoint`` has planned and not committed. It plans no other batch."""
-        return self._writer(write, checkpoint).trigger(once=True).start()
+    def run_planned_batches(
+        self, write: Callable[[DataFrame, int], None], checkpoint: DataPath, plan_next: Callable[[], bool]
+    ) -> None:
+        """Run the batches that ``plan_next`` puts into the offset log of ``checkpoint``, until it returns False.
+
+        It is called before each batch. No other batch is planned. Raises what the query ends with.
+        """
+        if plain():
+            while plan_next():
+                self._writer(write, checkpoint).trigger(once=True).start().awaitTermination()
+            return
+
+        follow = cache(partial(follow_offset_log, self.emitted.sparkSession, plan_next))
+
+        def write_and_follow(emitted: DataFrame, batch_id: int) -> None:
+            follow()
+            write(emitted, batch_id)
+
+        if plan_next():
+            query = self._writer(write_and_follow, checkpoint).trigger(processingTime="0 seconds").start()
+            try:
+                query.awaitTermination()
+            finally:
+                query.stop()
 
     def _writer(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> DataStreamWriter:
         def write_on_time(emitted: DataFrame, batch_id: int) -> None:

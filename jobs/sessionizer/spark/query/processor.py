@@ -45,7 +45,7 @@ from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import log_tables, pieces
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.state_socket import answer_within
-from sessionizer.spark.internals.worker_daemon import freeze_imports
+from sessionizer.spark.internals.worker_daemon import freeze_imports, hush_init_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +61,8 @@ _TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
 _FINGERPRINT: Final = StructType([StructField("fingerprint", BinaryType())])
 ANSWER_WITHIN_S: Final = 60.0
 """Seconds for a request that takes milliseconds, because the state's server may have ended without a notice."""
+
+hush_init_worker()  # at the import, because that worker prints before it calls a processor
 
 
 class SessionProcessor(StatefulProcessor):

@@ -39,12 +39,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
-    """A table: the columns that identify a row, and the columns that no replay can repeat.
+    """Rows of the Delta table ``stored_in``: their key, and the columns that no replay can repeat.
 
     ``wall_clock``: columns that say when a row was written.
     """
 
     name: str
+    stored_in: str
     key: tuple[str, ...]
     wall_clock: tuple[str, ...]
 
@@ -55,10 +56,12 @@ class ComparedTable:
 
 
 TABLES: Final = (
-    ComparedTable("sessions", ("session_id",), ("emitted_at",)),
-    ComparedTable("late_events", ("event_id", "event_time"), ("noticed_at",)),
-    ComparedTable("quarantine", ("source_position", "raw"), ("quarantined_at", "date")),
+    ComparedTable("sessions", "sessions", ("session_id",), ("emitted_at",)),
+    ComparedTable("late_events", "late_events", ("event_id", "event_time"), ("noticed_at",)),
+    ComparedTable("quarantine", "quarantine", ("source_position", "raw"), ("quarantined_at", "date")),
+    ComparedTable("conflicting_duplicates", "quarantine", ("key", "clock", "event_id"), ("quarantined_at", "date")),
 )
+"""The compared tables. A conflicting duplicate is compared by the fields of its event, which ``raw`` holds as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def _chunks(rows: pa.Table, name: str) -> list[Any]:
 def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
     """Number the rows of each code from 0 on, in the order of the rows' values."""
     numbers = np.zeros(len(codes), np.int64)
-    if len(np.unique(codes)) == len(codes):
+    if np.bincount(codes).max(initial=0) <= 1:
         return numbers
     plain = [name for name in rows.column_names if not pa.types.is_nested(rows.column(name).type)]
     sortable = pa.table({"code": codes, **{f"_{name}": rows.column(name) for name in plain}})

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 SESSIONS: Final = "sessions"
 LATE_EVENTS: Final = "late_events"
 QUARANTINE: Final = "quarantine"
-_ALL: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
+CONFLICTS: Final = "conflicting_duplicates"
+_ALL: Final = (SESSIONS, LATE_EVENTS, QUARANTINE, CONFLICTS)
 _ANY_COLUMN: Final = ".*"
 _NAME: Final = "{name}"
-"""In a pattern of columns: the last part of the changed field."""
+"""In a pattern of columns: the last part of the changed field, or a field of a struct of that name."""
 
 _PAYLOAD_BLOCKS: Final = ("mapping.payload", "migrated.columns", "migrated.drop")
 
@@ -47,7 +48,7 @@ class Rule:
 
     def alters(self, table: str, column: str, changed: str) -> bool:
         """Whether a change of the field ``changed`` may give ``column`` another value."""
-        name = re.escape(changed.rpartition(".")[2])
+        name = re.escape(changed.rpartition(".")[2]) + r"(\..*)?"
         pattern = self.columns.get(table)
         return pattern is not None and re.fullmatch(pattern.replace(_NAME, name), column) is not None
 
@@ -61,33 +62,44 @@ RULES: Final = (
         _ALL,
         dict.fromkeys(_ALL, _ANY_COLUMN),
     ),
-    Rule(  # where a session ends
+    Rule(  # where a session ends: a duplicate conflicts as long as the session of the event before it is open
         (
             "rules.gap_timeout", "rules.client_timeouts", "rules.client_timeouts_table", "rules.max_events",
             "rules.max_duration", "rules.max_bytes",
         ),
-        (SESSIONS,),
-        {SESSIONS: _ANY_COLUMN},
+        (SESSIONS, CONFLICTS),
+        {SESSIONS: _ANY_COLUMN, CONFLICTS: r"batch_id|event\.timeout_ms"},
     ),
     Rule(
         ("mapping.client", "mapping.closes", "mapping.timeout_ms"),
-        (SESSIONS,),
-        {SESSIONS: _ANY_COLUMN, LATE_EVENTS: _NAME},
+        (SESSIONS, CONFLICTS),
+        {SESSIONS: _ANY_COLUMN, LATE_EVENTS: _NAME, CONFLICTS: rf"batch_id|event\.({_NAME}|timeout_ms)"},
     ),
     Rule(
-        ("rules.watermark_delay",), (SESSIONS, LATE_EVENTS), {SESSIONS: _ANY_COLUMN, LATE_EVENTS: "batch_id"}
+        ("rules.watermark_delay",),
+        (SESSIONS, LATE_EVENTS, CONFLICTS),
+        {SESSIONS: _ANY_COLUMN, LATE_EVENTS: "batch_id", CONFLICTS: "batch_id"},
     ),
-    Rule(("rules.emit_every",), (SESSIONS,), {SESSIONS: "batch_id"}),
-    Rule(  # the raw text of a conflicting duplicate holds the payload
-        ("mapping.payload",), (QUARANTINE,), {SESSIONS: r"events\.{name}", LATE_EVENTS: _NAME, QUARANTINE: "reason"}
+    Rule(("rules.emit_every",), (SESSIONS, CONFLICTS), {SESSIONS: "batch_id", CONFLICTS: "batch_id"}),
+    Rule(
+        ("mapping.payload",),
+        (QUARANTINE, CONFLICTS),
+        {
+            SESSIONS: rf"events\.{_NAME}", LATE_EVENTS: _NAME, QUARANTINE: "reason",
+            CONFLICTS: rf"event\.payload_{_NAME}",
+        },
     ),
     Rule(("measures",), (), {SESSIONS: _NAME}),
     Rule(  # sessions open at the fork, which a migration decides before it migrates what is open
         ("migrated.key", "migrated.client", "migrated.where", "migrated.timeout_ms"),
-        (SESSIONS,),
-        {SESSIONS: _ANY_COLUMN},
+        (SESSIONS, CONFLICTS),
+        dict.fromkeys((SESSIONS, CONFLICTS), _ANY_COLUMN),
     ),
-    Rule(("migrated.columns", "migrated.drop"), (), {SESSIONS: r"events\.{name}|batch_id"}),
+    Rule(
+        ("migrated.columns", "migrated.drop"),
+        (CONFLICTS,),
+        {SESSIONS: rf"events\.{_NAME}|batch_id", CONFLICTS: rf"event\.payload_{_NAME}|batch_id"},
+    ),
     Rule(("sink.keep_events",), (), {SESSIONS: r"events(\..*)?"}),
 )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""A proof as one HTML page that needs no other file and no host. All data is escaped."""
+"""A proof as one HTML page that needs no other file and no host. All data is escaped.
+
+The pages of the newest proofs are kept in the stream's control directory, where Airflow reads them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.control_store import record_names, remove, replace_whole
+from sessionizer.home.json_file import have_folder
+from sessionizer.home.names import checked_identifier
 from sessionizer.state.proof.result import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.proof.comparison import Sample
     from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
 
@@ -23,6 +31,9 @@ _WORDS: Final = {
     Verdict.DIED: "Died: the release failed in a recorded batch.",
 }
 
+KEPT: Final = 5
+"""Number of pages that a stream keeps, the newest."""
+_SUFFIX: Final = ".html"
 _UNCHANGED: Final = "The spec, the versions and the code that decides are those that wrote the rows."
 
 
@@ -52,6 +63,29 @@ def proof_page(proof: Proof) -> str:
         differences="".join(_differences(table) for table in proof.tables if table.differences),
         not_compared=escape("; ".join(f"{table.table}: {', '.join(table.not_compared)}" for table in proof.tables)),
     )
+
+
+def keep_page(home: StreamHome, proof: Proof) -> ControlPath:
+    """Keep the page of the proof, remove old ones, and return its place. Raises OSError, ControlUnreachable."""
+    have_folder(_pages(home), "the pages of proofs")
+    replace_whole(page_of(home, proof.id), proof_page(proof).encode(), durable=False)
+    for old in kept_pages(home)[:-KEPT]:
+        remove(page_of(home, old))
+    return page_of(home, proof.id)
+
+
+def kept_pages(home: StreamHome) -> list[str]:
+    """Return the ids of the proofs whose pages are kept, the newest last. Raises OSError."""
+    return [name.removesuffix(_SUFFIX) for name in record_names(_pages(home), f"*{_SUFFIX}")]
+
+
+def page_of(home: StreamHome, proof_id: str) -> ControlPath:
+    """Return the place of the page of a proof. Raises InvalidSpec for an id that is none."""
+    return _pages(home) / f"{checked_identifier('proof', proof_id)}{_SUFFIX}"
+
+
+def _pages(home: StreamHome) -> ControlPath:
+    return home.control / "proofs"
 
 
 def _facts(facts: Mapping[str, str]) -> str:

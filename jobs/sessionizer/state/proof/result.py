@@ -6,13 +6,17 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.errors import ReplayDiffers
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.state.proof.comparison import Difference, TableComparison
     from sessionizer.state.proof.explanation import Explanation
 
+ACCEPTED: Final = "proof."
+"""Beginning of the names by which unexplained rows are accepted. The name of the table follows."""
 _DIGITS: Final = 12
 """Digits of a digest that are shown."""
 
@@ -109,11 +113,31 @@ class Proof:
         return sum(table.unexplained for table in self.tables)
 
     @property
+    def explained(self) -> int:
+        """Number of rows of all tables that differ because of a changed field."""
+        return sum(table.explained for table in self.tables)
+
+    @property
+    def identical(self) -> int:
+        """Number of rows of all tables that are identical."""
+        return sum(table.identical for table in self.tables)
+
+    def require(self, accepted: Collection[str] = ()) -> None:
+        """Raise ReplayDiffers if the replay died, or if rows are unexplained in a table that is not accepted.
+
+        ``accepted``: names such as ``proof.sessions``, by which a user accepts the unexplained rows of a table.
+        """
+        open_names = {f"{ACCEPTED}{table.table}" for table in self.tables if table.unexplained}.difference(accepted)
+        if self.died is not None or open_names:
+            raise ReplayDiffers(self.stream, self.failure, tuple(sorted(open_names)))
+
+    @property
     def failure(self) -> str:
         """Say in words why the proof does not hold."""
         if self.died is not None:
             return f"batch {self.died.batch_id} failed: {self.died.cause}"
-        return f"{self.unexplained:,} rows are unexplained"
+        tables = ", ".join(table.table for table in self.tables if table.unexplained)
+        return f"{self.unexplained:,} rows are unexplained, in {tables}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON, with the verdict and the counts of each table."""

@@ -14,10 +14,13 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, own_file
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import start_lineage
+from sessionizer.state.proof.page import keep_page, kept_pages
+from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
-from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
+from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import Platform
 
@@ -162,6 +165,31 @@ def test_the_buttons_lead_to_the_pages(monkeypatch: pytest.MonkeyPatch, platform
     assert pages == [f"/clicks.supervise/{page}" for page in ("log", "spark-ui", "tables")]
     platform.drive("clicks")
     assert [client_of(platform).get(page).status_code for page in pages] == [200, 200, 200]
+
+
+def test_the_newest_proof_of_a_run_is_shown(monkeypatch: pytest.MonkeyPatch, platform: Platform) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example/below/")
+    _, home = platform.drive("clicks")
+    at = 1_790_000_000_000
+    for number in range(7):
+        keep_page(home, proof_at(at + 60_000 * number))
+    assert len(kept_pages(home)) == 5
+    key: Any = SimpleNamespace(dag_id="operate")
+    task: Any = SimpleNamespace(proves=(home, at + 300_000))
+    address = ProofLink().get_link(task, ti_key=key)
+    page = address.removeprefix("http://airflow.example/below/sessionizer")
+    assert page == f"/clicks.supervise/proof/{kept_pages(home)[-1]}"
+    assert "Proof of clicks" in client_of(platform).get(page).text
+    assert client_of(platform, allowed=False).get(page).status_code == 401
+    assert client_of(platform).get(f"/clicks.supervise/proof/{minted_id(at)}").status_code == 404
+    assert client_of(platform).get("/clicks.supervise/proof/..%2F..%2Flease").status_code == 404
+    task.proves = (home, at + 600_000)
+    assert ProofLink().get_link(task, ti_key=key) == "", "a run that made no proof"
+    assert ProofLink().get_link(SimpleNamespace(), ti_key=key) == ""  # type: ignore[arg-type]
+
+
+def proof_at(at_ms: int) -> Proof:
+    return Proof(minted_id(at_ms), "clicks", "one", at_ms, 3, 9, 100, 1.5, (), (), ())
 
 
 @pytest.mark.parametrize("page", ["log", "tables"])

@@ -13,7 +13,9 @@ from airflow.api_fastapi.core_api import security
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 
+from sessionizer.home.control_store import make_folder, replace_whole
 from sessionizer.page.app import ASSETS
+from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.pages import streams
 from sessionizer_airflow.pages.app import create_app
 from sessionizer_airflow.pages.mounting import PREFIX, STREAMS, views
@@ -34,6 +36,7 @@ ROUTES: Final = {
     "/sessionizer/{dag_id}/log",
     "/sessionizer/{dag_id}/spark-ui",
     "/sessionizer/{dag_id}/tables",
+    "/sessionizer/{dag_id}/proof/{proof_id}",
 }
 """Every route that the plugin adds to Airflow. A new one needs a row here, and its rights below."""
 
@@ -59,7 +62,10 @@ def platform(tmp_path: Path) -> Platform:
     platform = Platform(tmp_path / "home", tmp_path / "specs")
     for name in ("clicks", "visits"):
         platform.add(name)
-    platform.drive("clicks", batch_id=7)
+    _, home = platform.drive("clicks", batch_id=7)
+    page = page_of(home, "one")
+    make_folder(page.parent)
+    replace_whole(page, b"equal", durable=False)
     return platform
 
 
@@ -95,6 +101,7 @@ def paths(route: str) -> str:
         re.sub(r"^/(streams-page|sessionizer)", "", route)
         .replace("{dag_id}", "clicks.supervise")
         .replace("{name}", "page.js")
+        .replace("{proof_id}", "one")
     )
 
 

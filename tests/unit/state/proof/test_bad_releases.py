@@ -12,6 +12,7 @@ import pytest
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.errors import ReplayDiffers
 from sessionizer.state.proof.comparison import TABLES, Kind, compare_rows
 from sessionizer.state.proof.explanation import Explanation
 from sessionizer.state.proof.result import Death, Proof, Verdict, judge
@@ -114,6 +115,17 @@ def test_a_bad_release_is_caught(release: Callable[[], pa.Table]) -> None:
     assert not proof.holds
     assert {(each.difference.kind, each.difference.columns) for each in found} >= BAD[release]
     assert all(each.difference.samples for each in found)
+
+
+def test_unexplained_rows_may_be_accepted_by_name() -> None:
+    proof = proof_of(rounds_a_measure())
+    with pytest.raises(ReplayDiffers) as caught:
+        proof.require({"proof.late_events"})
+    assert caught.value.names == ("proof.sessions",)
+    proof.require({"proof.sessions"})
+    with pytest.raises(ReplayDiffers):
+        proof_of(table_of(closed()), Death(3, "no")).require({"proof.sessions"})
+    proof_of(table_of(closed())).require()
 
 
 def test_a_release_that_dies_is_caught() -> None:

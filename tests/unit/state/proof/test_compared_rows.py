@@ -24,7 +24,7 @@ from sessionizer.state.proof.comparison import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TABLE = ComparedTable("rows", ("id",), ("written_at",))
+TABLE = ComparedTable("rows", "rows", ("id",), ("written_at",))
 
 
 def found(old: pa.Table, new: pa.Table, table: ComparedTable = TABLE) -> dict[tuple[str, tuple[str, ...]], int]:
@@ -94,7 +94,7 @@ def test_rows_of_one_key_are_paired_in_the_order_of_their_values() -> None:
 
 
 def test_a_key_of_two_columns_keeps_nulls_apart() -> None:
-    table = ComparedTable("rows", ("x", "y"), ())
+    table = ComparedTable("rows", "rows", ("x", "y"), ())
     old = rows(x=["a", None, "a"], y=[None, "a", "a"])
     assert found(old, rows(x=[None, "a", "a"], y=["a", "a", None]), table) == {}
     assert found(old, rows(x=["a", "a"], y=["a", "b"]), table) == {("only_old", ()): 2, ("only_new", ()): 1}

@@ -33,6 +33,11 @@ EXPLAINED = [
     ("measures.spent", "sessions", Kind.COLUMNS, ("spent",)),
     ("sink.keep_events", "sessions", Kind.COLUMNS, ("events",)),
     ("source.options.multiLine", "quarantine", NEW, ()),
+    ("rules.gap_timeout", "conflicting_duplicates", Kind.COLUMNS, ("batch_id", "event.timeout_ms")),
+    ("rules.client_timeouts.acme", "conflicting_duplicates", OLD, ()),
+    ("mapping.timeout_ms", "conflicting_duplicates", Kind.COLUMNS, ("event.timeout_ms",)),
+    ("mapping.payload.page", "conflicting_duplicates", Kind.COLUMNS, ("event.payload_page",)),
+    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page.url",)),
 ]
 UNEXPLAINED = [
     ("rules.gap_timeout", "late_events", OLD, ()),
@@ -45,6 +50,10 @@ UNEXPLAINED = [
     ("measures.spent", "sessions", OLD, ()),
     ("rules.watermark_delay", "quarantine", OLD, ()),
     ("trigger_interval", "sessions", OLD, ()),
+    ("rules.gap_timeout", "conflicting_duplicates", Kind.COLUMNS, ("event.payload_page", "event.timeout_ms")),
+    ("rules.emit_every", "conflicting_duplicates", Kind.COLUMNS, ("event.timeout_ms",)),
+    ("measures.spent", "conflicting_duplicates", OLD, ()),
+    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page_of_another",)),
     ("a_field_of_later", "sessions", Kind.COLUMNS, ("client",)),
 ]
 
