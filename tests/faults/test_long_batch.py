@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import committed_batches
+from sessionizer.control.patience import Patience
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.status.observation import Observation, Stall, State
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from support.processes.driver_process import DriverProcess
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
@@ -28,8 +29,8 @@ EVENTS = 3_000_000
 """They take a small machine half a minute."""
 
 
-def look(stage: Stage) -> Observation:
-    return read_observation(stage.stream_home, epoch_ms(), stale_after_ms=STALE_MS)
+def look(stage: Stage) -> DriverStatus:
+    return read_driver(stage.stream_home, epoch_ms(), Patience(stale_after_ms=STALE_MS))
 
 
 def stalled(stage: Stage, how: Stall) -> bool:

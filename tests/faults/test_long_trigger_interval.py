@@ -8,8 +8,8 @@ import pytest
 
 from sessionizer.control.patience import patience
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.status.observation import Observation, Stall, State
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files
@@ -22,8 +22,8 @@ STALE_MS = 6_000
 PATIENCE = patience({"SESSIONIZER_STALE_LIMIT": "6 seconds"})
 
 
-def look(stage: Stage) -> Observation:
-    return read_observation(stage.stream_home, epoch_ms(), **PATIENCE._asdict())
+def look(stage: Stage) -> DriverStatus:
+    return read_driver(stage.stream_home, epoch_ms(), PATIENCE)
 
 
 def beats_long_after_its_batch(stage: Stage) -> bool:

@@ -12,8 +12,8 @@ import typer
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.status.newest_driver import newest_driver
-from sessionizer.control.status.observation import Observation, State
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.status.read_status import read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
@@ -108,15 +108,15 @@ class Show:
                 f"stream {self.stream}: {seen.state.lower()}, {self._sessions()} sessions{self._where_to_look(seen)}"
             )
 
-    def _look(self) -> Observation:
-        return newest_driver(self.home, epoch_ms()).seen
+    def _look(self) -> DriverStatus:
+        return read_status(self.home, epoch_ms())
 
     def _sessions(self) -> int:
         beat = HEARTBEAT_FILE.of(self.home).read()
         # An older heartbeat is from an earlier demo in the same folder.
         return (beat.sessions_rows or 0) if beat is not None and beat.started_at >= self.began_ms else 0
 
-    def _where_to_look(self, seen: Observation) -> str:
+    def _where_to_look(self, seen: DriverStatus) -> str:
         ill = seen.state in {State.FAILED, State.VANISHED, State.STALLED}
         return f"; see {self.home.logs} and the log of {dag_id(self.stream, Verb.SUPERVISE)}" if ill else ""
 

@@ -21,7 +21,7 @@ from sessionizer.cli.savepoint_words import (
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
@@ -73,7 +73,7 @@ def create(  # noqa: PLR0913  one parameter per option
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     stopped_at = read_lease(where) if stopping else None
-    live = read_observation(where, epoch_ms()).state.is_live
+    live = read_driver(where, epoch_ms()).state.is_live
     name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
     standing_of(where, batch)  # reports an error before Spark starts

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_known, streams_folder
 from sessionizer.cli.terminal import say
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.health.verdict import Word
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer.control.records.heartbeat import Heartbeat
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
 
 NOTHING: Final = "–"
@@ -119,7 +119,7 @@ def _row(status: StreamView, now: int) -> list[str]:
     return [status.name, f"[{colour}]{seen.state}[/{colour}]", health, *_figures(seen, now), age, _driver(seen)]
 
 
-def _figures(seen: Observation, now: int) -> list[str]:
+def _figures(seen: DriverStatus, now: int) -> list[str]:
     beat = seen.heartbeat
     if beat is None:
         return [NOTHING] * 8
@@ -142,7 +142,7 @@ def _watermark(beat: Heartbeat, now: int) -> str:
     return f"{moment:%m-%d %H:%M:%S} ({describe_duration(now - beat.watermark_ms)})"
 
 
-def _driver(seen: Observation) -> str:
+def _driver(seen: DriverStatus) -> str:
     lease = seen.lease
     if lease is None:
         return NOTHING

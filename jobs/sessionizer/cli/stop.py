@@ -12,9 +12,8 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.exit_record import request_stop
-from sessionizer.control.status.newest_driver import newest_driver
-from sessionizer.control.status.observation import State
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
@@ -22,7 +21,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
 
 STILL_RUNNING: Final = 3
 """Exit code when the driver has not ended within ``--wait``."""
@@ -42,9 +41,8 @@ def stop(
     where = StreamHome.of(home_folder(home), stream)
     if not is_there(where.control):
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
-    newest = newest_driver(where, epoch_ms(), **patience()._asdict())
-    seen, launched_at = newest.seen, newest.launch.at if newest.launch else None
-    if not seen.state.is_live or seen.uid is None:
+    seen = read_status(where, epoch_ms(), patience())
+    if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
         if not is_there(where.control):
             say(f"note: {nothing_known(where.platform, [stream])}")
@@ -54,21 +52,21 @@ def stop(
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
-        _tell_end(stream, seen.uid, _await_end(where, seen.uid, launched_at, wait), wait)
+        _tell_end(stream, seen.uid, _await_end(where, seen, wait), wait)
     _warn_of_supervisor(seen)
 
 
-def _await_end(where: StreamHome, uid: str, launched_at: int | None, seconds: float) -> Observation:
-    deadline = time.monotonic() + seconds
+def _await_end(where: StreamHome, asked: DriverStatus, seconds: float) -> DriverStatus:
+    uid, deadline = asked.uid, time.monotonic() + seconds
     say(f"asked driver {uid} to stop, waiting up to {seconds:g} s for its batch to end")
     while True:
-        seen = read_observation(where, epoch_ms(), uid=uid, launched_at=launched_at)
+        seen = read_driver(where, epoch_ms(), uid=uid, launch=asked.launch)
         if not seen.state.is_live or time.monotonic() >= deadline:
             return seen
         time.sleep(_POLL_S)
 
 
-def _tell_end(stream: str, uid: str, seen: Observation, wait: float) -> None:
+def _tell_end(stream: str, uid: str, seen: DriverStatus, wait: float) -> None:
     if not seen.state.is_live:
         typer.echo(f"stream {stream}: driver {uid} has ended ({_ended(seen)})")
         return
@@ -80,7 +78,7 @@ def _tell_end(stream: str, uid: str, seen: Observation, wait: float) -> None:
     raise typer.Exit(STILL_RUNNING)
 
 
-def _ended(seen: Observation) -> str:
+def _ended(seen: DriverStatus) -> str:
     record = seen.exit_record
     if record is None:
         silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without an exit record"}
@@ -90,6 +88,6 @@ def _ended(seen: Observation) -> str:
     return f"{record.outcome}{after}{because}"
 
 
-def _warn_of_supervisor(seen: Observation) -> None:
+def _warn_of_supervisor(seen: DriverStatus) -> None:
     if seen.desired.at and seen.desired.state is DesiredState.RUNNING:
         say(f"note: {seen.desired.by} wants it RUNNING: a supervisor will start it again unless told otherwise")

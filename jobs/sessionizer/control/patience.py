@@ -32,7 +32,7 @@ A driver that cannot reach its lease ends itself earlier.
 
 
 class Patience(NamedTuple):
-    """The limits that ``read_observation`` takes, in ms."""
+    """The limits that ``read_status`` takes, in ms."""
 
     startup_grace_ms: int = STARTUP_GRACE_MS
     stale_after_ms: int = STALE_AFTER_MS

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, name_stream
-from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time
@@ -18,8 +17,7 @@ from sessionizer.redaction import redacted
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
     from sessionizer.control.records.airflow_records import SupervisionRecord
-    from sessionizer.control.status.newest_driver import NewestDriver
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
 
@@ -28,33 +26,30 @@ OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START:
 
 def advice_on(
     home: StreamHome,
-    newest: NewestDriver,
+    seen: DriverStatus,
     supervision: SupervisionRecord | None,
     unfinished: UnfinishedOperation | None,
-    now: int,
 ) -> str | None:
-    """Return the advice at ``now`` (epoch ms). None if there is no problem. The supervisor's own words go first.
+    """Return the advice on the driver that was ``seen``. None if there is no problem. The supervisor's words go first.
 
     ``unfinished``: the command that has the stream.
     """
-    seen = newest.seen
     if unfinished is not None:
         return _describe_operation(unfinished)
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
-        told = _describe_supervisor(home.name, seen, supervision, now)
+        told = _describe_supervisor(home.name, seen, supervision)
         if told is not None:
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    return _describe_driver(home, newest, supervised=supervision is not None)
+    return _describe_driver(home, seen, supervised=supervision is not None)
 
 
-def _describe_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str | None:
-    seen = newest.seen
+def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str | None:
     if seen.state is State.STALLED:
         return _describe_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
-        return _describe_end(home, newest, supervised=supervised)
+        return _describe_end(home, seen, supervised=supervised)
     return _describe_desired_state(home.name, seen) or _find_warning(seen)
 
 
@@ -65,15 +60,15 @@ def _describe_operation(unfinished: UnfinishedOperation) -> str:
     return f"{standing}. {how}: {unfinished.go_on}"
 
 
-def _describe_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
+def _describe_supervisor(name: str, seen: DriverStatus, record: SupervisionRecord) -> str | None:
     """Say what the supervisor waits for, or why it does not restart the stream. None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
         return f"given up: {record.last_failure}. What to do: {name_stream(record.remedy, name)}{going_on}"
     if seen.state.is_live:
         return None
-    if record.restart_at <= now:
-        return _describe_overdue_start(name, record) if record.counted_uid == seen.uid is not None else None
+    if record.restart_at <= seen.at:
+        return _describe_overdue_start(name, record) if seen.uid and record.counted_uid == seen.uid else None
     until, remedy = clock_time(record.restart_at), name_stream(record.remedy, name)
     if record.waiting_since is not None:
         what = cause_of(record.cause).called
@@ -93,21 +88,19 @@ def _unpause(name: str) -> str:
     return f"unpause the DAG {dag_id(name, Verb.SUPERVISE)}"
 
 
-def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:
+def _is_newer(seen: DriverStatus, record: SupervisionRecord) -> bool:
     """Whether a user has started another driver by hand since."""
     return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
-def _describe_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
-    seen = newest.seen
-    problem = _start_problem(home, newest)
-    cause, what = _cause(seen, problem)
-    log = newest.launch.log if newest.launch else str(home.logs)
+def _describe_end(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str:
+    cause, what = _cause(seen, seen.start_problem)
+    log = seen.launch.log if seen.launch else str(home.logs)
     going_on = _going_on(home.name, cause, supervised=supervised)
     return f"{what} → {name_stream(cause.remedy, home.name)} (see {log}){going_on}"
 
 
-def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:
+def _cause(seen: DriverStatus, problem: StartProblem | None) -> tuple[Cause, str]:
     record = seen.exit_record
     if problem is not None:
         return problem.cause, f"it did not start: {_first_line(problem.said)}"
@@ -119,16 +112,6 @@ def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]
     ), f"{record.error_type}: {message}"
 
 
-def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | None:
-    """Find the problem that kept the driver from its first batch. None if its exit record names the error."""
-    seen = newest.seen
-    worked = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
-    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
-    if worked or told or seen.uid is None:
-        return None
-    return start_problem_in(home.driver_log(seen.uid))
-
-
 def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     if cause.for_good:
         return ""
@@ -138,20 +121,20 @@ def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     return f"; to resume: {how}"
 
 
-def _describe_stall(home: StreamHome, seen: Observation) -> str:
+def _describe_stall(home: StreamHome, seen: DriverStatus) -> str:
     lease, cause = seen.lease, OF_STALLS[seen.stall or Stall.NO_START]
     process = f"pid {lease.pid} on {lease.host}" if lease else "its process"
     shown = _shown_by(seen)
     return f"{shown}: {cause.remedy} ({home.logs}); `sessionizer stop {home.name}`, and kill {process} if it hangs"
 
 
-def _shown_by(seen: Observation) -> str:
+def _shown_by(seen: DriverStatus) -> str:
     if seen.stall is Stall.NO_PROGRESS and seen.progress_age_ms is not None:
         return f"no progress for {describe_duration(seen.progress_age_ms)}"
     return f"no sign for {describe_duration(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
 
 
-def _describe_desired_state(name: str, seen: Observation) -> str | None:
+def _describe_desired_state(name: str, seen: DriverStatus) -> str | None:
     """Say how the stream differs from its desired state. None if no desired state was ever set."""
     if seen.is_as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
@@ -160,7 +143,7 @@ def _describe_desired_state(name: str, seen: Observation) -> str | None:
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"
 
 
-def _find_warning(seen: Observation) -> str | None:
+def _find_warning(seen: DriverStatus) -> str | None:
     """Return the warning with which a live driver runs."""
     beat = seen.heartbeat
     if beat is None or not beat.warning or not seen.state.is_live or beat.uid != seen.uid:

@@ -12,8 +12,7 @@ from sessionizer.fleet.health.verdict import StreamHealth
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.status.newest_driver import NewestDriver
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
@@ -32,7 +31,7 @@ UNJUDGED: Final = StreamHealth()
 class StreamView:
     """A stream that has a spec file (``specified``), or a home, or both.
 
-    ``newest`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
+    ``driver`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
     remedy, if there is a problem. ``changes``: the differences of its file from the spec that it runs by. ``running``:
     a line about the batch under way, if it takes long. ``waiting``: the upgrade that
     waits, and ``waiting_line`` what becomes of it. ``drain``: the record that its sessions are closed for good.
@@ -47,7 +46,7 @@ class StreamView:
     home: StreamHome | None
     specified: bool = True
     problem: SessionizerError | None = None
-    newest: NewestDriver | None = None
+    driver: DriverStatus | None = None
     supervision: SupervisionRecord | None = None
     advice: str | None = None
     changes: tuple[Change, ...] = ()
@@ -67,20 +66,20 @@ class StreamView:
     health: StreamHealth = UNJUDGED
 
     @property
-    def seen(self) -> Observation | None:
-        """The observation of its newest driver. None if the spec to judge it by is unknown."""
-        return self.newest.seen if self.newest is not None and self.problem is None else None
+    def seen(self) -> DriverStatus | None:
+        """The status of its newest driver. None if the spec to judge it by is unknown."""
+        return self.driver if self.problem is None else None
 
     @property
-    def owner(self) -> Observation:
-        """The observation of the owner of its lease, whatever the problem of its spec.
+    def owner(self) -> DriverStatus:
+        """The status of the owner of its lease, whatever the problem of its spec.
 
         Raises the problem if it is unknown.
         """
-        if self.newest is None:
+        if self.driver is None:
             assert self.problem is not None  # noqa: S101  one of them is always there
             raise self.problem
-        return self.newest.owner
+        return self.driver.owner
 
     @property
     def state(self) -> str:

@@ -11,8 +11,7 @@ from sessionizer.causes.table import remedy_for
 from sessionizer.control.patience import patience
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
 from sessionizer.control.records.operation_record import read_operations
-from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
-from sessionizer.control.status.progress_line import running_line
+from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.deployment.waiting import find_waiting, what_follows
@@ -39,6 +38,7 @@ from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, l
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -96,20 +96,20 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
 def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
-    newest, supervision = _newest(home, now), SUPERVISION_FILE.of(home).read()
+    driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
     operations = read_operations(home)
-    beat, trial = newest.seen.heartbeat, examine_trial(home)
-    unfinished, waiting = read_unfinished(home, newest.owner, now), find_waiting(home, spec)
+    trial, waiting = examine_trial(home), find_waiting(home, spec)
+    unfinished = read_unfinished(home, driver.owner, now)
     view = StreamView(
         name=spec.name,
         home=home,
-        newest=newest,
+        driver=driver,
         supervision=supervision,
-        advice=advice_on(home, newest, supervision, unfinished, now),
+        advice=advice_on(home, driver, supervision, unfinished),
         changes=pending_changes(home, spec),
         waiting=waiting,
         waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
-        running=running_line(beat, now) if beat and newest.seen.state.is_live else None,
+        running=driver.under_way if driver.state.is_live else None,
         drain=examine_drain(home),
         trial=trial,
         trial_line=_trial_line(home, trial) if trial else None,
@@ -150,7 +150,7 @@ def view_home(home: StreamHome) -> StreamView:
         name=home.name,
         home=home,
         specified=_has_spec_elsewhere(home),
-        newest=_newest(home, now),
+        driver=_driver(home, now),
         supervision=SUPERVISION_FILE.of(home).read(),
     )
     if view.is_orphan:
@@ -175,18 +175,18 @@ def _view_file(file: Path, platform: Path) -> StreamView:
         try:
             home = StreamHome.of(platform, file.stem)
             now = epoch_ms()
-            newest, supervision = _newest(home, now), SUPERVISION_FILE.of(home).read()
+            driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
         except SessionizerError as unseen:
             blind = StreamView(name=file.stem, home=None, problem=unseen, advice=told)
             return replace(blind, health=health_of(blind, None, epoch_ms()))
         unfinished = None
         with suppress(SessionizerError):
-            unfinished = read_unfinished(home, newest.owner, now)
+            unfinished = read_unfinished(home, driver.owner, now)
         view = StreamView(
             name=file.stem,
             home=home,
             problem=error,
-            newest=newest,
+            driver=driver,
             supervision=supervision,
             advice=told,
             unfinished=unfinished,
@@ -194,5 +194,5 @@ def _view_file(file: Path, platform: Path) -> StreamView:
         return replace(view, health=health_of(view, None, now))
 
 
-def _newest(home: StreamHome, now: int) -> NewestDriver:
-    return newest_driver(home, now, **patience()._asdict())
+def _driver(home: StreamHome, now: int) -> DriverStatus:
+    return read_status(home, now, patience())

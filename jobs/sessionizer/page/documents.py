@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NO_BEAT: Final = dict.fromkeys(
 
 def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, Any]:
     """Return the row of a stream in the table of the fleet. ``marks`` are those of the last 7 days."""
-    seen = view.newest.seen if view.newest else None
+    seen = view.driver
     beat = seen.heartbeat if seen else None
     desired = seen.desired.to_json() if seen else None
     today = [mark for mark in marks if mark.at >= now - DAY_MS]
@@ -114,7 +114,7 @@ def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
 
 def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> list[dict[str, Any]]:
     """Return the lineages of the stream, the newest first, with the command that made each."""
-    seen = view.newest.seen if view.newest else None
+    seen = view.driver
     active = seen.heartbeat.lineage if seen and seen.heartbeat else None
     return [
         {

@@ -12,14 +12,14 @@ from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAler
 
 from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.newest_driver import newest_driver
+from sessionizer.control.status.read_status import read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 
 if TYPE_CHECKING:
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
 
 
 class WatchBegins(BaseDeadlineReference):
@@ -63,7 +63,7 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
     if _was_cleared(context["dag_run"], made_at):
         return
-    seen = newest_driver(StreamHome.of(Path(platform_home), stream), epoch_ms(), **patience()._asdict()).seen
+    seen = read_status(StreamHome.of(Path(platform_home), stream), epoch_ms(), patience())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
     if alert is not None:
         log.error("%s", alert.message)
@@ -76,7 +76,7 @@ def _was_cleared(run: dict[str, Any], made_at: datetime) -> bool:
     return queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN
 
 
-def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) -> Alert | None:
+def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: DriverStatus) -> Alert | None:
     """Make the alert. Return None if the run has ended meanwhile, or the desired state of the stream is not RUNNING."""
     if run.get("state") not in UNFINISHED or seen.desired.state is not DesiredState.RUNNING:
         return None

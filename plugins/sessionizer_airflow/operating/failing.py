@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
@@ -47,7 +47,7 @@ def _note_told(home: StreamHome) -> None:
     Raises ControlUnreachable.
     """
     now_ms = epoch_ms()
-    unfinished = read_unfinished(home, read_observation(home, now_ms), now_ms)
+    unfinished = read_unfinished(home, read_driver(home, now_ms), now_ms)
     if unfinished is not None:
         TOLD_OF_STUCK.is_news(home, unfinished.try_key)
 

@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sessionizer.control.records.launch_record import own_file, read_launch
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -82,7 +82,7 @@ def driver_log(
 
 def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
     """Redirect to the live driver's Spark UI, whose address changes with each driver."""
-    seen = read_observation(home, epoch_ms())
+    seen = read_driver(home, epoch_ms())
     address = seen.heartbeat.spark_ui if seen.heartbeat else None
     if not seen.state.is_live:
         return _html(message_page(home.name, "Spark UI", f"No driver runs now ({seen.state})."))

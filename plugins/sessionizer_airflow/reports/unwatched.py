@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer_airflow.project import Project
 
@@ -44,7 +44,7 @@ class UnwatchedStream:
     """
 
     name: str
-    seen: Observation
+    seen: DriverStatus
     silence: int
 
     @property
@@ -103,7 +103,7 @@ def report_unwatched(
             TOLD_OF_UNWATCHED.forget(home)
             continue
         found.append(stream)
-        if TOLD_OF_UNWATCHED.is_news(home, stream.seen.uid):
+        if TOLD_OF_UNWATCHED.is_news(home, stream.seen.uid or None):
             tell(_alert(stream))
     if found:
         raise UnwatchedStreams([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
@@ -121,7 +121,7 @@ def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream |
     if seen.state not in DOWN:
         silence = now_ms - _last_watch(view, now_ms) if seen.state.is_live else 0
         return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
-    launched_at = view.newest.launch.at if view.newest and view.newest.launch else 0
+    launched_at = view.driver.launch.at if view.driver and view.driver.launch else 0
     silence = now_ms - _last_move(seen, record, launched_at)
     return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
 
@@ -132,7 +132,7 @@ def _last_watch(view: StreamView, now_ms: int) -> int:
     return watch.until if watch is not None and watch.until else now_ms
 
 
-def _last_move(seen: Observation, record: SupervisionRecord, launched_at: int) -> int:
+def _last_move(seen: DriverStatus, record: SupervisionRecord, launched_at: int) -> int:
     """Return when the driver or its supervisor last acted (epoch ms)."""
     signs = [seen.desired.at, record.last_failure_ms, launched_at]
     signs += [part.at for part in (seen.heartbeat, seen.exit_record) if part is not None]

@@ -16,7 +16,7 @@ from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.launch_record import LAUNCH_FILE, read_launch
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded
@@ -48,10 +48,11 @@ from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
-    from sessionizer_airflow.supervision.observe import Driver, Situation
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.tell import Say
 
@@ -135,7 +136,7 @@ class Supervisor:
         if TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
             self.tell(alert_on_unattended(self.stream, unfinished))
 
-    def _conclude(self, failure: Failure, driver: Driver | None) -> None:
+    def _conclude(self, failure: Failure, driver: DriverStatus | None) -> None:
         """Show the last words of a failed driver, once. Have the ledger record the failure and alert users."""
         if self.ledger.note_failure(failure, driver):
             for line in [*(last_words(Path(failure.log)) if failure.log else ()), *self._last_words(failure.uid)]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.home.clock import clock_time
 from sessionizer.redaction import redacted
 from sessionizer_airflow.supervision.failures import (
@@ -22,7 +22,8 @@ from sessionizer_airflow.supervision.failures import (
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.control.records.airflow_records import SupervisionRecord
-    from sessionizer_airflow.supervision.observe import Driver, Situation
+    from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 EXIT_GRACE_MS = 60_000
@@ -137,7 +138,7 @@ def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_
     return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
 
 
-def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     if driver.state is not State.STALLED:
         return Adopt(driver.uid, str(driver.state))
     gone_at = is_gone_at(record, driver.heard_ms, policy, now_ms)
@@ -147,14 +148,14 @@ def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPo
     return replacement(driver, now_ms)
 
 
-def _judge_leaving(driver: Driver, now_ms: int) -> Decision:
+def _judge_leaving(driver: DriverStatus, now_ms: int) -> Decision:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
-    if driver.ending is not None and now_ms - driver.ending.at <= EXIT_GRACE_MS:
-        return Wait(driver.ending.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
+    if driver.exit_record is not None and now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
+        return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
     return left_over(driver)
 
 
-def _judge_ended(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _judge_ended(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     if driver.uid == record.settled_uid:
         return Launch(f"driver {driver.uid} was dealt with")
     failure = failure_of(driver)
@@ -174,7 +175,7 @@ def _backing_off(record: SupervisionRecord) -> Wait:
     return Wait(record.restart_at, f"{record.last_failure} ({count}). What to do: {record.remedy}")
 
 
-def replacement(driver: Driver, now_ms: int) -> Replace:
+def replacement(driver: DriverStatus, now_ms: int) -> Replace:
     """Return the decision to replace a driver that is ``State.STALLED``, with the reason."""
     if driver.without_jvm:
         return Replace(driver.uid, "its JVM is gone", HALF_GONE)
@@ -196,15 +197,15 @@ def replacement(driver: Driver, now_ms: int) -> Replace:
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}{last}", HUNG)
 
 
-def left_over(driver: Driver) -> Replace:
+def left_over(driver: DriverStatus) -> Replace:
     """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
-    if driver.ending is None:
+    if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
     ended = describe_end(driver).removeprefix(f"driver {driver.uid} ")
     return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 
-def _no_batch(driver: Driver, now_ms: int) -> str:
+def _no_batch(driver: DriverStatus, now_ms: int) -> str:
     launched = f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch"
     if driver.progress_ms is None:
         return launched

@@ -13,7 +13,7 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
-    from sessionizer_airflow.supervision.observe import Driver
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 LINE_LIMIT = 300
@@ -39,7 +39,7 @@ class Failure:
         return f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
 
 
-def failure_of(driver: Driver | None) -> Failure | None:
+def failure_of(driver: DriverStatus | None) -> Failure | None:
     """Return the failure that ended the driver. None if it lives, or ended as it was told to."""
     if driver is None or not driver.has_ended or driver.ended_on_purpose:
         return None
@@ -52,17 +52,17 @@ def failure_of(driver: Driver | None) -> Failure | None:
     )
 
 
-def cause_of_end(driver: Driver) -> Cause:
+def cause_of_end(driver: DriverStatus) -> Cause:
     """Return why the driver ended, or never began."""
     if driver.start_problem is not None:
         return driver.start_problem.cause
-    ending = driver.ending
+    ending = driver.exit_record
     return KILLED if ending is None else cause_of(ending.error_type, ending.message or "", terminal=ending.terminal)
 
 
-def describe_end(driver: Driver) -> str:
+def describe_end(driver: DriverStatus) -> str:
     """Describe in one line how the driver ended."""
-    ending = driver.ending
+    ending = driver.exit_record
     if driver.start_problem is not None:
         return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
     if ending is None:

@@ -21,10 +21,10 @@ from sessionizer_airflow.supervision.tell import alert_on_failure, alert_on_wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.failures import Failure
-    from sessionizer_airflow.supervision.observe import Driver
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 
@@ -58,7 +58,7 @@ class Ledger:
         else:
             self.unwritten = None
 
-    def note_failure(self, failure: Failure, driver: Driver | None) -> bool:
+    def note_failure(self, failure: Failure, driver: DriverStatus | None) -> bool:
         """Record the failure and alert users, unless that was done before. Return whether it is new."""
         before, now_ms = self.read(), epoch_ms()
         if is_known(before, failure):
@@ -71,21 +71,21 @@ class Ledger:
             self.tell(alert)
         return True
 
-    def note_waiting(self, driver: Driver | None, wanted_since: int = 0) -> None:
+    def note_waiting(self, driver: DriverStatus | None, wanted_since: int = 0) -> None:
         """Alert users, once, of a transient cause that has lasted while the stream should run (since, epoch ms)."""
         record, now_ms = self.read(), epoch_ms()
         if is_due_to_tell(record, self.policy, wanted_since, now_ms):
             self.write(told_of_waiting(record))
             self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
 
-    def note_unseen(self, driver: Driver) -> None:
+    def note_unseen(self, driver: DriverStatus) -> None:
         """Record since when a ``driver`` that cannot be seen from here has given no sign."""
         record = self.read()
         after = add_unseen(record, driver.heard_ms, epoch_ms())
         if after != record:
             self.write(after)
 
-    def note_work(self, driver: Driver) -> None:
+    def note_work(self, driver: DriverStatus) -> None:
         """Record that the ``driver`` works, so that the wait is over. Alert users if they were told of the wait."""
         record = self.read()
         if record.waiting_since is None:

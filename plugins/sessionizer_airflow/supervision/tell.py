@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time
@@ -17,9 +17,10 @@ from sessionizer_airflow.supervision.failures import GO_ON, first_line, reason_t
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import Health, SupervisionRecord
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer_airflow.supervision.failures import Failure
-    from sessionizer_airflow.supervision.observe import Driver, Situation
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
@@ -124,7 +125,7 @@ def level_of_alert(alert: Alert) -> int:
 
 
 def alert_on_failure(
-    stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: Driver | None
+    stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: DriverStatus | None
 ) -> Alert | None:
     """Make the alert on a failure that is new on ``record``.
 
@@ -143,13 +144,13 @@ def _named(failure: Failure, reason: str) -> str:
     return f"{failure.cause.called}: {reason}" if failure.cause.called else reason
 
 
-def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
+def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert on a transient cause that has lasted. It is sent once."""
     reason = f"{_what_for(record)}, for {_lasted(record, now_ms)}: {record.last_failure}"
     return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. The supervisor retries until then", driver)
 
 
-def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
+def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert that the wait of a stream is over. It is sent once."""
     return _alert(stream, Kind.RECOVERED, f"it waited for {_lasted(record, now_ms)}: {_what_for(record)}", "", driver)
 
@@ -174,7 +175,7 @@ def _lasted(record: SupervisionRecord, now_ms: int) -> str:
     return describe_duration(now_ms - (record.waiting_since or now_ms))
 
 
-def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: Driver | None) -> Alert:
+def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: DriverStatus | None) -> Alert:
     return Alert(
         stream=stream,
         kind=kind,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.decide import Adopt, Decision, StandBy, Wait, decide
@@ -16,8 +16,9 @@ from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of, milestone, subject
 
 if TYPE_CHECKING:
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.supervision.observe import Driver, Situation
+    from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 
@@ -73,7 +74,7 @@ def _needs_worker(
             return True
 
 
-def _is_to_be_noted(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
+def _is_to_be_noted(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
     """Whether to record the newest sign of an unseen driver. Not each sign is recorded while it still beats."""
     if record.unseen_beat == driver.heard_ms:
         return False

@@ -23,7 +23,7 @@ from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import identify, is_alive
-from sessionizer.control.status import newest_driver
+from sessionizer.control.status import read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
@@ -398,14 +398,14 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
     launch_and_wait(supervisor)
     process = live_process(home).process
     assert process is not None
-    look_at_launched = newest_driver._launched_lives
+    look_at_launched = read_status._launched_lives
 
     def end_it_before_looking(launch: LaunchRecord) -> bool | None:
         os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: is_alive(process) is False)
         return look_at_launched(launch)
 
-    monkeypatch.setattr(newest_driver, "_launched_lives", end_it_before_looking)
+    monkeypatch.setattr(read_status, "_launched_lives", end_it_before_looking)
     driver = read_situation(home, supervisor.policy, epoch_ms()).driver
     assert driver is not None
     assert driver.without_jvm is False

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.patience import Patience
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.status.observation import Observation, Stall, State
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
@@ -49,8 +50,8 @@ EVENTS = int(os.environ.get("SESSIONIZER_BACKLOG", "20_000_000"))
 """In one batch, that takes a small machine several minutes."""
 
 
-def look(platform: Platform) -> Observation:
-    return read_observation(platform.home, epoch_ms(), startup_grace_ms=GRACE_MS, stale_after_ms=STALE_MS)
+def look(platform: Platform) -> DriverStatus:
+    return read_driver(platform.home, epoch_ms(), Patience(GRACE_MS, STALE_MS))
 
 
 def line(platform: Platform) -> str:

@@ -13,7 +13,7 @@ import yaml
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer_demo.local_airflow.api import wait_until

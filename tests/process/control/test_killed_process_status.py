@@ -11,8 +11,8 @@ from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import give_out
 from sessionizer.control.records.lease_record import owned_by
 from sessionizer.control.records.process_identity import identify
-from sessionizer.control.status.observation import State
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> 
         identity = identify(child.pid)
         assert identity is not None
         give_out(home, owned_by(1, "a", identity, epoch_ms()))
-        assert read_observation(home, epoch_ms()).state is State.STARTING
+        assert read_driver(home, epoch_ms()).state is State.STARTING
         os.kill(child.pid, signal.SIGKILL)
-    assert read_observation(home, epoch_ms()).state is State.VANISHED
+    assert read_driver(home, epoch_ms()).state is State.VANISHED
     fence(home)
-    assert read_observation(home, epoch_ms()).state is State.VANISHED
+    assert read_driver(home, epoch_ms()).state is State.VANISHED

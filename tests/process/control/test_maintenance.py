@@ -17,7 +17,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.lease_record import Vacancy
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns
 from sessionizer.home.clock import epoch_ms
@@ -40,7 +40,7 @@ def driver(home: StreamHome) -> Iterator[Callable[[str], None]]:
         (home.platform / "behaviour").write_text(behaviour)
         command = [sys.executable, scripted_driver.__file__, "run", home.name, "--home", str(home.platform)]
         processes.append(subprocess.Popen([*command, "--streams", "none", "--uid", "driver-1"]))
-        while not read_observation(home, epoch_ms()).state.is_live:
+        while not read_driver(home, epoch_ms()).state.is_live:
             time.sleep(0.05)
 
     yield start
@@ -76,7 +76,7 @@ def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callab
         pytest.fail("the stream is not ours")
     desired = read_desired(home)
     assert (desired.state, desired.afterwards) == (DesiredState.MAINTENANCE, JOB.afterwards), "for the next try"
-    assert read_observation(home, epoch_ms()).uid == "driver-1"
+    assert read_driver(home, epoch_ms()).uid == "driver-1"
 
 
 def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_free(home: StreamHome) -> None:
@@ -95,10 +95,10 @@ def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert (beat.uid, beat.phase) == (lease.uid, Phase.STARTING)
-        unfinished = read_unfinished(home, read_observation(home, epoch_ms()), epoch_ms())
+        unfinished = read_unfinished(home, read_driver(home, epoch_ms()), epoch_ms())
         assert unfinished is not None
         assert unfinished.is_at_work
-    assert read_unfinished(home, read_observation(home, epoch_ms()), epoch_ms()) is None
+    assert read_unfinished(home, read_driver(home, epoch_ms()), epoch_ms()) is None
 
 
 def test_a_command_that_lost_its_lease_beats_no_more(home: StreamHome) -> None:

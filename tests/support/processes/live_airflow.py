@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import AirflowUnavailable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer_demo.local_airflow.installation import Installation
     from sessionizer_demo.local_airflow.parts import Parts
 
@@ -57,8 +57,8 @@ class Platform:
         credentials = {"username": user, "password": passwords[user]}
         return str(self.api.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
 
-    def look(self) -> Observation:
-        return read_observation(self.home, epoch_ms())
+    def look(self) -> DriverStatus:
+        return read_driver(self.home, epoch_ms())
 
     def behave(self, how: str) -> None:
         """Drivers that start from now on do so."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
-from sessionizer.control.status.newest_driver import NewestDriver
-from sessionizer.control.status.observation import ControlReading, State
-from sessionizer.control.status.observe import observe
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.status.read_status import judge
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams
@@ -39,11 +38,10 @@ def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[s
 
 
 def test_every_state(platform: Platform) -> None:
-    seen, home = observe(ControlReading(), 1), StreamHome.of(platform.home, "visits")
+    seen, home = judge(DriverStatus(), 1), StreamHome.of(platform.home, "visits")
     drivers = {state: replace(seen, state=state) for state in State}
     views = {
-        state: StreamView(name="visits", home=home, specified=False, newest=NewestDriver(driver, driver))
-        for state, driver in drivers.items()
+        state: StreamView(name="visits", home=home, specified=False, driver=driver) for state, driver in drivers.items()
     }
     assert {state for state, view in views.items() if view.is_orphan} == {state for state in State if state.is_live}
 

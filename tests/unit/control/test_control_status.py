@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.patience import Patience
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.launch_record import LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
-from sessionizer.control.status.observation import ControlReading, Stall, State
-from sessionizer.control.status.observe import observe, read_observation
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
+from sessionizer.control.status.read_status import judge, read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
@@ -25,23 +27,28 @@ if TYPE_CHECKING:
 
 GRACE, STALE, NOW = 100, 50, 10_000
 
+
+def launched(uid: str, at: int) -> LaunchRecord:
+    return LaunchRecord(uid=uid, at=at, log="")
+
+
 LEASE = LeaseRecord(1, NOW - 1_000, "a", 1, 1, "here")
 BEAT = Heartbeat("a", NOW - 10, NOW - 1_000, Phase.RUNNING)
-LIVE = ControlReading(lease=LEASE, alive=True, heartbeat=BEAT)
+LIVE = DriverStatus(lease=LEASE, alive=True, heartbeat=BEAT)
 
-CASES: dict[str, tuple[ControlReading, State, int | None]] = {
-    "nothing at all": (ControlReading(), State.NEVER_STARTED, None),
-    "another's heartbeat only": (ControlReading(heartbeat=BEAT), State.NEVER_STARTED, None),
-    "launched": (ControlReading(uid="a", launched_at=NOW - GRACE), State.STARTING, GRACE),
-    "launched long ago": (ControlReading(uid="a", launched_at=NOW - GRACE - 1), State.VANISHED, GRACE + 1),
-    "launched beside another": (replace(LIVE, uid="b", launched_at=NOW - 3), State.STARTING, 3),
+CASES: dict[str, tuple[DriverStatus, State, int | None]] = {
+    "nothing at all": (DriverStatus(), State.NEVER_STARTED, None),
+    "another's heartbeat only": (DriverStatus(heartbeat=BEAT), State.NEVER_STARTED, None),
+    "launched": (DriverStatus(uid="a", launch=launched("a", NOW - GRACE)), State.STARTING, GRACE),
+    "launched long ago": (DriverStatus(uid="a", launch=launched("a", NOW - GRACE - 1)), State.VANISHED, GRACE + 1),
+    "launched beside another": (replace(LIVE, uid="b", launch=launched("b", NOW - 3)), State.STARTING, 3),
     "refused before the lease": (
         replace(LIVE, uid="b", exit_record=ExitRecord("b", NOW - 2, ExitOutcome.FAILED, terminal=True)),
         State.FAILED,
         2,
     ),
-    "leased": (ControlReading(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
-    "leased long ago": (ControlReading(lease=LEASE, alive=True), State.STALLED, 1_000),
+    "leased": (DriverStatus(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
+    "leased long ago": (DriverStatus(lease=LEASE, alive=True), State.STALLED, 1_000),
     "starting for ever": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING)), State.STALLED, 10),
     "a start that gets on, long after the lease": (
         replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING, progress_at=NOW - GRACE)),
@@ -98,7 +105,7 @@ CASES: dict[str, tuple[ControlReading, State, int | None]] = {
         10,
     ),
     "fenced elsewhere": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=None), State.VANISHED, 10),
-    "released": (ControlReading(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
+    "released": (DriverStatus(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
     "killed": (replace(LIVE, alive=False), State.VANISHED, 10),
     "stopped": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.STOPPED)), State.STOPPED, 4),
     "lost the lease": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.LEASE_LOST)), State.STOPPED, 4),
@@ -115,7 +122,7 @@ CASES: dict[str, tuple[ControlReading, State, int | None]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_state_follows_from_the_reading(case: str) -> None:
     reading, state, age_ms = CASES[case]
-    observation = observe(reading, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+    observation = judge(reading, NOW, Patience(GRACE, STALE))
     assert (observation.state, observation.age_ms) == (state, age_ms)
 
 
@@ -134,7 +141,7 @@ STALLS = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
     reading, _, _ = CASES[case]
-    observation = observe(reading, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+    observation = judge(reading, NOW, Patience(GRACE, STALE))
     assert observation.stall is STALLS.get(case)
 
 
@@ -145,7 +152,7 @@ def test_every_state_has_a_case() -> None:
 _uids = st.sampled_from(["a", "b"])
 _times = st.integers(-10, 3 * NOW)
 _records = st.builds(
-    ControlReading,
+    DriverStatus,
     desired=st.builds(Desired, st.sampled_from(DesiredState)),
     lease=st.none()
     | st.builds(
@@ -161,14 +168,14 @@ _records = st.builds(
     heartbeat=st.none() | st.builds(Heartbeat, _uids, _times, _times, st.sampled_from(Phase)),
     exit_record=st.none() | st.builds(ExitRecord, _uids, _times, st.sampled_from(ExitOutcome)),
     stop_requested=st.booleans(),
-    uid=st.none() | _uids,
-    launched_at=st.none() | _times,
+    uid=st.just("") | _uids,
+    launch=st.none() | st.builds(launched, _uids, _times),
 )
 
 
 @given(_records, _times, st.integers(0, NOW), st.integers(0, NOW))
-def test_any_reading_has_a_verdict(reading: ControlReading, now: int, grace: int, stale: int) -> None:
-    observation = observe(reading, now, startup_grace_ms=grace, stale_after_ms=stale)
+def test_any_reading_has_a_verdict(reading: DriverStatus, now: int, grace: int, stale: int) -> None:
+    observation = judge(reading, now, Patience(grace, stale))
     assert observation.age_ms is None or observation.age_ms >= 0
     assert observation.state is not State.NEVER_STARTED or observation.lease is None
     if observation.state.is_live and observation.lease:
@@ -180,9 +187,9 @@ def test_any_reading_has_a_verdict(reading: ControlReading, now: int, grace: int
 
 
 @given(_records, _times)
-def test_time_alone_never_brings_a_driver_back(reading: ControlReading, now: int) -> None:
+def test_time_alone_never_brings_a_driver_back(reading: DriverStatus, now: int) -> None:
     lost = {State.STALLED, State.VANISHED, State.FAILED, State.STOPPED}
-    before, after = observe(reading, now), observe(reading, now + 10**9)
+    before, after = judge(reading, now), judge(reading, now + 10**9)
     assert before.state not in lost or after.state is before.state
 
 
@@ -197,18 +204,18 @@ def test_time_alone_never_brings_a_driver_back(reading: ControlReading, now: int
 def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
     for reading, state, _ in CASES.values():
         wanting = replace(reading, desired=Desired(wanted))
-        assert observe(wanting, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).is_as_desired is (state in fit)
+        assert judge(wanting, NOW, Patience(GRACE, STALE)).is_as_desired is (state in fit)
 
 
 def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:
-    observation = read_observation(StreamHome.of(tmp_path, "clicks"), epoch_ms())
+    observation = read_driver(StreamHome.of(tmp_path, "clicks"), epoch_ms())
     assert observation.state is State.NEVER_STARTED
     assert observation.damage == ()
 
 
 def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
     def state() -> State:
-        return read_observation(home, epoch_ms()).state
+        return read_driver(home, epoch_ms()).state
 
     lease = acquire(home, "a")
     assert state() is State.STARTING
@@ -219,17 +226,17 @@ def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
     write_desired(home, DesiredState.STOPPED, by="a test", why="")
     write_exit(home, ExitRecord("a", epoch_ms(), ExitOutcome.STOPPED))
     lease.release()
-    observation = read_observation(home, epoch_ms())
+    observation = read_driver(home, epoch_ms())
     assert observation.state is State.STOPPED
     assert observation.is_as_desired
-    assert read_observation(home, epoch_ms(), uid="b", launched_at=epoch_ms()).state is State.STARTING
+    assert read_driver(home, epoch_ms(), uid="b", launch=launched("b", epoch_ms())).state is State.STARTING
 
 
 def test_damage_is_reported_not_raised(home: StreamHome) -> None:
     acquire(home, "a")
     for name in ("desired.json", "heartbeat.json", "exit.a.json"):
         (home.control / name).write_text("{")
-    observation = read_observation(home, epoch_ms())
+    observation = read_driver(home, epoch_ms())
     assert observation.state is State.STARTING
     assert [line.split(":")[0].rsplit("/", 1)[1] for line in observation.damage] == [
         "desired.json",
@@ -237,4 +244,4 @@ def test_damage_is_reported_not_raised(home: StreamHome) -> None:
         "exit.a.json",
     ]
     (home.leases / "00000002.json").write_text("{")
-    assert read_observation(home, epoch_ms()).damage
+    assert read_driver(home, epoch_ms()).damage

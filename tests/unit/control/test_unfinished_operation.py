@@ -16,8 +16,8 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.operation_record import OperationRecord, Reached
-from sessionizer.control.status.observation import ControlReading
-from sessionizer.control.status.observe import observe
+from sessionizer.control.status.driver_status import DriverStatus
+from sessionizer.control.status.read_status import judge
 from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, unfinished_operation
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ PENDING = OperationRecord(
 )
 MAINTENANCE = Desired(DesiredState.MAINTENANCE, LONG_AGO, "olga", "restore to monday")
 LEASE = LeaseRecord(7, LONG_AGO, "restore-1", 11, 11, "worker-3")
-DEAD = ControlReading(desired=MAINTENANCE, lease=LEASE, alive=False)
+DEAD = DriverStatus(desired=MAINTENANCE, lease=LEASE, alive=False)
 
 
 def beat(at: int) -> Heartbeat:
     return Heartbeat("restore-1", at, LONG_AGO, Phase.STARTING, progress_at=at)
 
 
-READINGS: dict[str, tuple[ControlReading, bool, bool]] = {
+READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
     # what is read: is the command at work? is it unattended?
     "its process lives": (replace(DEAD, alive=True, heartbeat=beat(JUST_NOW)), True, False),
     "its process, of an earlier release, lives": (replace(DEAD, alive=True), True, False),
@@ -95,12 +95,12 @@ READINGS: dict[str, tuple[ControlReading, bool, bool]] = {
         True,
     ),
     "a person started the stream meanwhile": (replace(DEAD, desired=Desired(DesiredState.RUNNING)), False, True),
-    "there was never a lease": (ControlReading(desired=MAINTENANCE), False, True),
+    "there was never a lease": (DriverStatus(desired=MAINTENANCE), False, True),
 }
 
 
-def found(reading: ControlReading, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
-    unfinished = unfinished_operation("clicks", pending, observe(reading, NOW), NOW)
+def found(reading: DriverStatus, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
+    unfinished = unfinished_operation("clicks", pending, judge(reading, NOW), NOW)
     assert unfinished is not None
     return unfinished
 
@@ -121,7 +121,7 @@ def test_so_is_one_that_was_killed_before_it_had_a_record(case: str) -> None:
 
 def test_a_stream_that_no_command_has() -> None:
     for state in (DesiredState.RUNNING, DesiredState.STOPPED):
-        seen = observe(replace(DEAD, desired=Desired(state)), NOW)
+        seen = judge(replace(DEAD, desired=Desired(state)), NOW)
         assert unfinished_operation("clicks", None, seen, NOW) is None
 
 
@@ -138,7 +138,7 @@ def test_a_process_that_hangs_is_named() -> None:
 
 _times = st.integers(NOW - 3 * UNATTENDED_AFTER_MS, NOW + MINUTE)
 _readings = st.builds(
-    ControlReading,
+    DriverStatus,
     desired=st.builds(Desired, st.sampled_from(DesiredState), _times),
     lease=st.none() | st.builds(LeaseRecord, st.just(7), _times, st.just("restore-1"), st.none() | st.just(11)),
     alive=st.none() | st.booleans(),
@@ -149,9 +149,9 @@ _readings = st.builds(
 
 
 @given(_readings)
-def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: ControlReading) -> None:
+def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: DriverStatus) -> None:
     now, later = NOW + MINUTE, NOW + 10 * UNATTENDED_AFTER_MS
-    unfinished = unfinished_operation("clicks", PENDING, observe(reading, now), now)
+    unfinished = unfinished_operation("clicks", PENDING, judge(reading, now), now)
     assert unfinished is not None
     assert not (unfinished.is_at_work and unfinished.is_unattended(later))
     assert unfinished.is_at_work or unfinished.is_unattended(later)
@@ -159,9 +159,9 @@ def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading
 
 
 @given(_readings, st.integers(1, 100) | st.just(UNATTENDED_AFTER_MS))
-def test_what_is_said_stays_the_same_while_nothing_changes(reading: ControlReading, waited: int) -> None:
-    before = unfinished_operation("clicks", PENDING, observe(reading, NOW), NOW)
-    after = unfinished_operation("clicks", PENDING, observe(reading, NOW + waited), NOW + waited)
+def test_what_is_said_stays_the_same_while_nothing_changes(reading: DriverStatus, waited: int) -> None:
+    before = unfinished_operation("clicks", PENDING, judge(reading, NOW), NOW)
+    after = unfinished_operation("clicks", PENDING, judge(reading, NOW + waited), NOW + waited)
     assert before is not None
     assert after is not None
     assert before.try_key == after.try_key

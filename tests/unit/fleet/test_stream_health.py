@@ -14,9 +14,8 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord
-from sessionizer.control.status.newest_driver import NewestDriver
-from sessionizer.control.status.observation import ControlReading
-from sessionizer.control.status.observe import observe
+from sessionizer.control.status.driver_status import DriverStatus
+from sessionizer.control.status.read_status import judge
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.health.facts import HealthFacts
@@ -36,7 +35,7 @@ STOP = Desired(DesiredState.STOPPED, NOW - 30 * MINUTE, "olga")
 MAINTENANCE = Desired(DesiredState.MAINTENANCE, NOW - 30 * MINUTE, "olga", "restore")
 FAILED = ExitRecord("a", NOW - 20_000, ExitOutcome.FAILED, error_type="memory", message="heap")
 ENDED = ExitRecord("a", NOW - 20_000, ExitOutcome.STOPPED)
-WORKING = ControlReading(desired=WANTED, lease=LEASE, alive=True, heartbeat=BEAT)
+WORKING = DriverStatus(desired=WANTED, lease=LEASE, alive=True, heartbeat=BEAT)
 DEAD = replace(WORKING, alive=False, exit_record=FAILED)
 SUPERVISED = SupervisionRecord()
 BACKING_OFF = SupervisionRecord(failures=2, last_failure="heap", last_failure_ms=NOW - 9_000, restart_at=NOW + 9_000)
@@ -48,13 +47,8 @@ COMMAND = UnfinishedOperation(
 COURSE = Course(verb="rescale", owner="o", begun_at=NOW - MINUTE)
 
 
-def seen(reading: ControlReading) -> NewestDriver:
-    observed = observe(reading, NOW)
-    return NewestDriver(observed, observed)
-
-
-def facts(reading: ControlReading = WORKING, **more: Any) -> HealthFacts:
-    return HealthFacts(name="visits", now=NOW, **{"newest": seen(reading), **more})
+def facts(reading: DriverStatus = WORKING, **more: Any) -> HealthFacts:
+    return HealthFacts(name="visits", now=NOW, **{"seen": judge(reading, NOW), **more})
 
 
 def samples(minutes: int = 12, **rows: Any) -> tuple[Sample, ...]:
@@ -70,11 +64,11 @@ def samples(minutes: int = 12, **rows: Any) -> tuple[Sample, ...]:
     )
 
 
-def lagging(lag_ms: int, **beat: Any) -> ControlReading:
+def lagging(lag_ms: int, **beat: Any) -> DriverStatus:
     return replace(WORKING, heartbeat=replace(BEAT, watermark_lag_ms=lag_ms, watermark_ms=NOW - lag_ms, **beat))
 
 
-def silent(ms: int, **beat: Any) -> ControlReading:
+def silent(ms: int, **beat: Any) -> DriverStatus:
     return replace(WORKING, heartbeat=replace(BEAT, at=NOW - ms, progress_at=NOW - ms, **beat))
 
 
@@ -120,8 +114,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=5_000, lag_ms=40 * MINUTE)),
         "warning", "old_events", "source"),
     # unknown
-    "no driver ever": (facts(ControlReading()), "unknown", "never_started", "driver"),
-    "control away": (facts(newest=None, unseen="it is away"), "unknown", "unreadable", "driver"),
+    "no driver ever": (facts(DriverStatus()), "unknown", "never_started", "driver"),
+    "control away": (facts(seen=None, unseen="it is away"), "unknown", "unreadable", "driver"),
     "a damaged record": (
         facts(replace(WORKING, damage=("lease.json: not JSON",))),
         "unknown", "damaged_record", "driver"),

@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
@@ -95,5 +95,5 @@ def test_a_driver_that_waits_for_its_lease_is_the_newest_not_the_owner(platform:
     lease.release()
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-2", at=epoch_ms() + 1, log="a"))
     view = views(platform)["clicks"]
-    assert view.newest is not None
-    assert (view.newest.seen.uid, view.owner.uid) == ("driver-2", "driver-1")
+    assert view.driver is not None
+    assert (view.driver.uid, view.owner.uid) == ("driver-2", "driver-1")

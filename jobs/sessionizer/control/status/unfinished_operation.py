@@ -17,7 +17,7 @@ from sessionizer.home.names import Verb, dag_id
 if TYPE_CHECKING:
     from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
@@ -75,7 +75,7 @@ class UnfinishedOperation:
         }
 
 
-def read_unfinished(home: StreamHome, owner: Observation, now_ms: int) -> UnfinishedOperation | None:
+def read_unfinished(home: StreamHome, owner: DriverStatus, now_ms: int) -> UnfinishedOperation | None:
     """Return the unfinished command of the stream, or None. ``owner`` is the observation of the lease's owner.
 
     Raises DamagedFile, ControlUnreachable.
@@ -84,7 +84,7 @@ def read_unfinished(home: StreamHome, owner: Observation, now_ms: int) -> Unfini
 
 
 def unfinished_operation(
-    stream: str, pending: OperationRecord | None, owner: Observation, now_ms: int
+    stream: str, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
 ) -> UnfinishedOperation | None:
     """Return the unfinished command, from its record and the observation of the lease's owner.
 
@@ -115,14 +115,14 @@ def _title_of_maintenance(desired: Desired) -> str:
     return f"maintenance ({asked}) began at {clock_time(desired.at)}"
 
 
-def _process(owner: Observation) -> str | None:
+def _process(owner: DriverStatus) -> str | None:
     lease = owner.lease
     if lease is None or not owner.state.is_live:
         return None
     return f"pid {lease.pid} on {lease.host}" if lease.pid is not None else f"{lease.uid or 'an unknown process'}"
 
 
-def _is_at_work(owner: Observation, now_ms: int) -> bool:
+def _is_at_work(owner: DriverStatus, now_ms: int) -> bool:
     if owner.lease is None or not owner.state.is_live:
         return False
     if owner.heartbeat is None:
@@ -131,7 +131,7 @@ def _is_at_work(owner: Observation, now_ms: int) -> bool:
     return now_ms - owner.heartbeat.at <= STALE_AFTER_MS
 
 
-def _last_sign(pending: OperationRecord | None, owner: Observation) -> int:
+def _last_sign(pending: OperationRecord | None, owner: DriverStatus) -> int:
     signs = [owner.desired.at if owner.desired.state is DesiredState.MAINTENANCE else 0]
     signs += [pending.step_at] if pending else []
     signs += [owner.lease.acquired_at, owner.lease.vacated_at or 0] if owner.lease else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.verdict import Finding, Part, Word
@@ -17,7 +17,7 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.health.facts import HealthFacts
 
 
@@ -38,7 +38,7 @@ def judge_driver(facts: HealthFacts) -> Finding | None:
     return None if facts.is_drained else _judge_absent(facts, seen)
 
 
-def _judge_unwanted(facts: HealthFacts, seen: Observation) -> Finding | None:
+def _judge_unwanted(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if not seen.state.is_live:
         return None
     if seen.state is State.STOPPING or seen.stop_requested:
@@ -48,7 +48,7 @@ def _judge_unwanted(facts: HealthFacts, seen: Observation) -> Finding | None:
     return _driver(word, "not_stopped", what, seen.desired.at, f"`sessionizer stop {facts.name}`")
 
 
-def _judge_live(facts: HealthFacts, seen: Observation) -> Finding | None:
+def _judge_live(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if seen.state is State.STARTING:
         since = seen.lease.acquired_at if seen.lease else None
         return _driver(Word.WARNING, "starting", "a driver starts", since)
@@ -61,7 +61,7 @@ def _judge_live(facts: HealthFacts, seen: Observation) -> Finding | None:
     return _driver(Word.DEGRADED, "silent", silent, since, _how(facts))
 
 
-def _judge_absent(facts: HealthFacts, seen: Observation) -> Finding | None:
+def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     """Judge a stream that should run and has no driver: on its way back, or down."""
     record, since = facts.supervision, _gone_since(facts, seen)
     if seen.state is State.STOPPED and not seen.desired.at and record is None:
@@ -105,7 +105,7 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
     return _judge_given_up(facts, seen) or _judge_spec(facts)
 
 
-def _judge_given_up(facts: HealthFacts, seen: Observation) -> Finding | None:
+def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     record = facts.supervision
     if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
         return None
@@ -132,12 +132,12 @@ def describe_calm(facts: HealthFacts) -> str:
     return "idle" if seen is not None and seen.state is State.IDLE else "working"
 
 
-def _has_newer_driver(seen: Observation, record: SupervisionRecord) -> bool:
+def _has_newer_driver(seen: DriverStatus, record: SupervisionRecord) -> bool:
     """Whether a user has started another driver since the supervisor gave up."""
     return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
-def _gone_since(facts: HealthFacts, seen: Observation) -> int | None:
+def _gone_since(facts: HealthFacts, seen: DriverStatus) -> int | None:
     if seen.exit_record is not None:
         return seen.exit_record.at
     return None if seen.age_ms is None else facts.now - seen.age_ms

@@ -10,8 +10,7 @@ from sessionizer.control.patience import MINUTE
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
     from sessionizer.control.records.airflow_records import SupervisionRecord
-    from sessionizer.control.status.newest_driver import NewestDriver
-    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.lineage.trial.trial_record import Trial
@@ -28,7 +27,7 @@ ACTED_WITHIN_MS: Final = 5 * MINUTE
 class HealthFacts:
     """The facts at ``now`` (epoch ms).
 
-    ``newest`` is None if the control directory cannot be read, and ``unseen`` says why. ``problem`` is the error of the
+    ``seen`` is None if the control directory cannot be read, and ``unseen`` says why. ``problem`` is the error of the
     spec. ``advice`` is the line of ``status``. ``samples`` are of the last ``WINDOW_MS``. ``free_bytes`` is the room on
     the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
     record of the history (epoch ms). ``save_every_ms`` is None for a stream without scheduled savepoints.
@@ -36,7 +35,7 @@ class HealthFacts:
 
     name: str
     now: int
-    newest: NewestDriver | None = None
+    seen: DriverStatus | None = None
     unseen: str | None = None
     problem: str | None = None
     damage: str | None = None
@@ -57,8 +56,3 @@ class HealthFacts:
     save_every_ms: int | None = None
     watermark_delay_ms: int = 0
     lag_limit_ms: int = LAG_LIMIT_MS
-
-    @property
-    def seen(self) -> Observation | None:
-        """The observation of the newest driver."""
-        return self.newest.seen if self.newest else None

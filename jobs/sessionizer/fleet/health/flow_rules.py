@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
-from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 

@@ -29,7 +29,7 @@ def health_of(view: StreamView, spec: StreamSpec | None, now: int) -> StreamHeal
 
 def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFacts:
     """Read the facts about the stream of ``view``. Raises InvalidSpec for a limit that is no duration."""
-    home, newest = view.home, view.newest
+    home, seen = view.home, view.driver
     history = _recent(home, now) if home else History()
     every_ms = spec.savepoints.every_ms if spec else None
     free, disk = _fullest_disk(home) if home else (None, "")
@@ -37,11 +37,11 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
     return HealthFacts(
         name=view.name,
         now=now,
-        newest=newest,
-        unseen=str(view.problem) if newest is None and view.problem else None,
-        problem=str(view.problem) if newest is not None and view.problem else None,
+        seen=seen,
+        unseen=str(view.problem) if seen is None and view.problem else None,
+        problem=str(view.problem) if seen is not None and view.problem else None,
         damage=damages[0] if damages else None,
-        is_orphan=newest is not None and view.is_orphan,
+        is_orphan=seen is not None and view.is_orphan,
         supervision=view.supervision,
         unfinished=view.unfinished,
         trial=view.trial,

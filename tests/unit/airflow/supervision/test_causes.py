@@ -14,7 +14,7 @@ from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
@@ -24,9 +24,10 @@ from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.ledger import Ledger
-from sessionizer_airflow.supervision.observe import Driver, Situation
+from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe
+from support.expected.driver_statuses import driver_status
 from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
@@ -43,29 +44,29 @@ LOG = "/logs/driver.abc123.log"
 SIGNS = [(cause, sign) for cause in DEATHS for sign in cause.signs] + [(UNKNOWN, "something new")]
 
 
-def death(home: StreamHome, error: Exception) -> Driver:
+def death(home: StreamHome, error: Exception) -> DriverStatus:
     """The driver whose query died of `error`, as the supervisor finds it."""
     return ended_by(home, classified("clicks", error))
 
 
-def ended_by(home: StreamHome, error: SessionizerError) -> Driver:
+def ended_by(home: StreamHome, error: SessionizerError) -> DriverStatus:
     home.prepare()
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="abc123", at=epoch_ms(), log=LOG))
     record_failure(home, "abc123", error)
-    return Driver(
-        uid="abc123",
-        state=State.FAILED,
+    return driver_status(
+        State.FAILED,
+        NOW,
         present=False,
         launched_ms=NOW - MINUTE,
         heard_ms=NOW,
         batch_id=3,
         lineage="old",
-        ending=EXIT_FILE.of(home, "abc123").read(),
+        exit_record=EXIT_FILE.of(home, "abc123").read(),
         log=LOG,
     )
 
 
-def situation_of(driver: Driver) -> Situation:
+def situation_of(driver: DriverStatus) -> Situation:
     return Situation(desired=Desired(DesiredState.RUNNING), driver=driver)
 
 
@@ -76,8 +77,8 @@ def test_one_remedy_for_one_cause_everywhere(
     driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
     expected = CAUSES[cause.name]
     told = name_stream(expected.remedy, home.name)
-    assert driver.ending is not None
-    assert driver.ending.error_type == cause.name
+    assert driver.exit_record is not None
+    assert driver.exit_record.error_type == cause.name
     decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
     line = describe(decision, situation_of(driver), NOW)
     assert isinstance(decision, GiveUp if expected.verdict is Verdict.TERMINAL else Wait)
@@ -148,7 +149,7 @@ def test_what_ends_a_driver_before_its_query_has_a_cause() -> None:
 
 
 def test_a_driver_that_was_killed_has_a_remedy_too() -> None:
-    driver = Driver(uid="abc123", state=State.VANISHED, present=False, launched_ms=NOW - MINUTE, heard_ms=NOW)
+    driver = driver_status(State.VANISHED, NOW, present=False, launched_ms=NOW - MINUTE, heard_ms=NOW)
     decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, Wait)
     assert KILLED.remedy in decision.why

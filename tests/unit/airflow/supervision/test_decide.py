@@ -14,7 +14,9 @@ from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
@@ -26,8 +28,9 @@ from sessionizer_airflow.supervision.failures import (
     is_due_to_tell,
     told_of_waiting,
 )
-from sessionizer_airflow.supervision.observe import Driver, Situation
+from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.expected.driver_statuses import UID, driver_status
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
@@ -37,16 +40,16 @@ RUNNING = Desired(DesiredState.RUNNING)
 
 def driver(
     state: State = State.RUNNING, *, present: bool | None = None, ending: ExitRecord | None = None, lived: int = MINUTE
-) -> Driver:
-    return Driver(
-        uid="abc123",
-        state=state,
-        present=state.is_live if present is None else present,
-        launched_ms=NOW - lived,
-        heard_ms=NOW,
-        batch_id=3,
-        ending=ending,
+) -> DriverStatus:
+    return driver_status(
+        state, NOW, present=present, launched_ms=NOW - lived, heard_ms=NOW, batch_id=3, exit_record=ending
     )
+
+
+def unseen(heard_ms: int = NOW) -> DriverStatus:
+    """A silent driver on a machine that cannot be seen from here."""
+    lease, beat = LeaseRecord(1, heard_ms, UID, host="worker-7"), Heartbeat(UID, heard_ms, 1, Phase.RUNNING, batch_id=3)
+    return DriverStatus(uid=UID, at=NOW, state=State.STALLED, lease=lease, heartbeat=beat)
 
 
 def ending(
@@ -184,7 +187,7 @@ def test_people_are_told_of_what_has_lasted_once_and_only_while_the_stream_is_wa
 
 
 @pytest.mark.parametrize("present", [None, driver(State.STALLED)])
-def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | None) -> None:
+def test_what_could_not_be_done_is_not_tried_before_its_time(present: DriverStatus | None) -> None:
     record = foiled(3)
     situation = Situation(desired=RUNNING, driver=present)
     assert isinstance(decide(situation, record, POLICY, record.restart_at - 1), Wait)
@@ -192,7 +195,7 @@ def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | N
 
 
 def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_itself() -> None:
-    gone = replace(driver(State.STALLED), out_of_sight="worker-7")
+    gone = unseen()
     situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after_ms
     record = add_unseen(SupervisionRecord(), gone.heard_ms, NOW)
     wait = decide(situation, record, POLICY, limit)
@@ -210,13 +213,14 @@ def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> No
     record = SupervisionRecord()
     for look in range(5):
         now = NOW + look * POLICY.takeover_after_ms
-        beating = replace(driver(State.STALLED), out_of_sight="worker-7", heard_ms=now - 60 * MINUTE)
+        beating = unseen(now - 60 * MINUTE)
         record = add_unseen(record, beating.heard_ms, now)
         assert isinstance(decide(Situation(desired=RUNNING, driver=beating), record, POLICY, now + 1), Wait)
 
 
 def test_a_batch_that_does_not_get_on_is_told_from_a_silent_driver() -> None:
-    stuck = replace(driver(State.STALLED), stall=Stall.NO_PROGRESS, progress_ms=NOW - 200_000)
+    beat = Heartbeat(UID, NOW, 1, Phase.RUNNING, batch_id=3, progress_at=NOW - 200_000)
+    stuck = replace(driver(State.STALLED), stall=Stall.NO_PROGRESS, heartbeat=beat)
     decision = decide(Situation(desired=RUNNING, driver=stuck), SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, Replace)
     assert (decision.cause, decision.why) == (NO_PROGRESS, "no progress for 200 s, last after batch 3")
@@ -261,15 +265,15 @@ situations = st.builds(
     desired=st.sampled_from([Desired(state) for state in DesiredState]),
     driver=st.none()
     | st.builds(
-        Driver,
-        uid=st.just("abc123"),
-        state=st.sampled_from(State),
+        driver_status,
+        st.sampled_from(State),
+        st.just(NOW),
         present=st.booleans(),
         launched_ms=st.integers(NOW - 10 * MINUTE, NOW),
         heard_ms=st.integers(NOW - 10 * MINUTE, NOW),
         stop_requested=st.booleans(),
         batch_id=st.none() | st.integers(0, 9),
-        ending=st.none() | st.builds(ending, st.sampled_from(ExitOutcome), terminal=st.booleans()),
+        exit_record=st.none() | st.builds(ending, st.sampled_from(ExitOutcome), terminal=st.booleans()),
     ),
 )
 histories = st.builds(

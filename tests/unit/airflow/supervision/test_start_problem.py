@@ -11,10 +11,11 @@ from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_p
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.status.observation import State
+from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer_airflow.supervision.decide import GiveUp, Replace, Wait, decide
-from sessionizer_airflow.supervision.observe import Driver, Situation
+from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.expected.driver_statuses import driver_status
 from support.places import SUPPORT
 
 if TYPE_CHECKING:
@@ -46,15 +47,9 @@ PROBLEMS = {
 }
 
 
-def driver(problem: StartProblem, state: State) -> Driver:
-    return Driver(
-        uid="abc123",
-        state=state,
-        present=state.is_live,
-        launched_ms=NOW - 200_000,
-        heard_ms=NOW - 200_000,
-        start_problem=problem,
-    )
+def driver(problem: StartProblem, state: State) -> DriverStatus:
+    then = NOW - 200_000
+    return driver_status(state, NOW, launched_ms=then, heard_ms=then, start_problem=problem)
 
 
 def test_every_log_has_its_problem() -> None:
@@ -96,5 +91,5 @@ def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
     assert decision == Replace("abc123", why, CAUSES["no_resources"])
 
 
-def _situation(seen: Driver) -> Situation:
+def _situation(seen: DriverStatus) -> Situation:
     return Situation(desired=Desired(DesiredState.RUNNING), driver=seen)
