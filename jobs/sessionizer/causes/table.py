@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from sessionizer import errors
-from sessionizer.causes.cause import PROCESS_CAUSES, QUERY_CAUSES, TERMINAL, TRANSIENT, Cause, name_stream
+from sessionizer.causes.cause import PROCESS_CAUSES, TERMINAL, TRANSIENT, Cause, name_stream
+from sessionizer.causes.query_causes import QUERY_CAUSES
 from sessionizer.causes.start_problem import START_CAUSES
 from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError, StoreUnreachable, TerminalError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import KILLED, QUERY_CAUSES
+from sessionizer.causes.cause import KILLED
+from sessionizer.causes.query_causes import QUERY_CAUSES
 from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome

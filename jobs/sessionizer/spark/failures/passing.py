@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.errors import AnalysisException
 
+from sessionizer.causes.query_causes import WORKER_LATE
 from sessionizer.errors import QueryInterrupted, TransientError
-from sessionizer.spark.failures.query_failure import WORKER_LATE, classified
+from sessionizer.spark.failures.query_failure import classified
 
 if TYPE_CHECKING:
     from collections.abc import Callable

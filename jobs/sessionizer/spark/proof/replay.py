@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
 from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.spark.failures.query_failure import PRIVATE_DOOR, UNKNOWN, classified
+from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.internals.java_errors import JavaError
@@ -166,7 +167,7 @@ def _cause_of_death(stream: str, batch_id: int, error: Exception) -> str:
     found = classified(stream, error)
     if isinstance(found, NothingToProve | PrivateDoorBroken) or getattr(found, "cause", None) == PRIVATE_DOOR:
         raise found from error
-    if isinstance(found, TransientError) and getattr(found, "cause", None) != UNKNOWN.name:
+    if isinstance(found, TransientError) and getattr(found, "cause", None) != UNKNOWN:
         raise found from error
     if isinstance(found, QueryFailed) and found.cause.startswith(_OF_THE_SOURCE):
         raise NothingToProve(stream, f"batch {batch_id} cannot be replayed: {found}") from error

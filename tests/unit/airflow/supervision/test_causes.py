@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.cause import KILLED, name_stream
+from sessionizer.causes.query_causes import QUERY_CAUSES, QueryCause
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.patience import MINUTE
@@ -17,8 +18,7 @@ from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
-from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
-from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, classified
+from sessionizer.spark.failures.query_failure import classified
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
 LOG = "/logs/driver.abc123.log"
-SIGNS = [(cause, sign) for cause in DEATHS for sign in cause.signs] + [(UNKNOWN, "something new")]
+SIGNS = [(cause, sign) for cause in QUERY_CAUSES for sign in cause.signs or ["something new"]]
 
 
 def death(home: StreamHome, error: Exception) -> DriverStatus:
@@ -72,7 +72,7 @@ def situation_of(driver: DriverStatus) -> Situation:
 
 @pytest.mark.parametrize(("cause", "sign"), SIGNS, ids=[f"{cause.name}-{sign}" for cause, sign in SIGNS])
 def test_one_remedy_for_one_cause_everywhere(
-    cause: KnownFailure, sign: str, home: StreamHome, tmp_path: Path, alerts: list[Alert]
+    cause: QueryCause, sign: str, home: StreamHome, tmp_path: Path, alerts: list[Alert]
 ) -> None:
     driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
     expected = CAUSES[cause.name]
@@ -127,12 +127,13 @@ def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
     return supervised, platform.call("status", "clicks").stdout
 
 
-@pytest.mark.parametrize("cause", DEATHS, ids=lambda cause: cause.name)
-def test_a_query_says_of_itself_what_its_cause_says(cause: KnownFailure) -> None:
+@pytest.mark.parametrize("cause", [each for each in QUERY_CAUSES if each.signs], ids=lambda cause: cause.name)
+def test_a_query_says_of_itself_what_its_cause_says(cause: QueryCause) -> None:
     error = classified("clicks", RuntimeError(cause.signs[0]))
-    assert isinstance(error, QueryFailed if cause.terminal else QueryInterrupted)
-    if cause.name != "lease_lost":  # terminal for the driver, not for the stream
-        assert (CAUSES[cause.name].verdict is Verdict.TERMINAL) == cause.terminal
+    ends_driver = cause.name == "lease_lost"  # terminal for the driver, not for the stream
+    is_terminal = cause.verdict is Verdict.TERMINAL or ends_driver
+    assert isinstance(error, QueryFailed if is_terminal else QueryInterrupted)
+    assert error.cause == cause.name
 
 
 @pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.name)

@@ -1,0 +1,171 @@
+"""Causes of a query's end, with the texts of Spark, Delta, Kafka and Java that show each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sessionizer.causes.cause import TERMINAL, TRANSIENT, UNCLEAR, Cause
+from sessionizer.errors import DiskFull, PrivateDoorBroken
+
+LEASE_LOST: Final = "lease_lost"
+"""Cause that ends a driver for good, and not its stream."""
+PRIVATE_DOOR: Final = "private_door"
+UNKNOWN: Final = "unknown"
+WORKER_LATE: Final = "python_worker_late"
+"""Spark gives a Python worker ten seconds to connect, without a setting for it. A busy machine takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCause(Cause):
+    """Cause of a query's end, shown by one of ``signs``.
+
+    ``deep``: the texts count anywhere in the chain of causes, below Spark's own wrapping.
+    """
+
+    signs: tuple[str, ...] = ()
+    deep: bool = False
+
+
+# The first that matches wins: exact signs stand before general ones.
+QUERY_CAUSES: Final = (
+    QueryCause(
+        "disk_full", DiskFull.title, TRANSIENT, DiskFull.remedy,
+        signs=(
+            "No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "NSQuotaExceededException",
+            "could only be written to 0 of the",
+        ), deep=True,
+    ),
+    QueryCause(
+        PRIVATE_DOOR, PrivateDoorBroken.title, TERMINAL, PrivateDoorBroken.remedy,
+        signs=("PrivateDoorBroken: ",), deep=True,
+    ),
+    QueryCause(
+        "memory", "memory ran out", UNCLEAR,
+        "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory), or make batches smaller "
+        "(source.options)",
+        signs=("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), deep=True,
+    ),
+    QueryCause(
+        WORKER_LATE, "a Python worker did not come up in time", TRANSIENT,
+        "do nothing if it passes, because the machine is busy. If it repeats, reduce the load or add cores",
+        signs=(
+            "Python worker failed to connect back", "Timed out while waiting for the Python worker to connect back",
+            "but an error occurred: timed out",  # of a socket from the JVM to our Python
+        ), deep=True,
+    ),
+    QueryCause(
+        LEASE_LOST, "another query writes to its checkpoint", TRANSIENT,
+        "find that query and end it: a driver that sees this home by another path, or one started by hand",
+        signs=("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"),
+    ),
+    QueryCause(
+        "source_data_loss", "the source has lost events", TERMINAL,
+        "run `sessionizer switch --accept-loss …`: it shows what is lost, and continues with the earliest events left",
+        signs=(
+            "KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND",
+            # a Delta source's log was cut off before the stream had read it
+            "DELTA_MISSING_FILES_UNEXPECTED_VERSION", "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+            "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+            # a table made anew while the stream ran: a driver that starts says SourceReplaced
+            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+        ),
+    ),
+    QueryCause(
+        "source_forbidden", "the source may not be read", TERMINAL,
+        "grant the right to read it, or correct the credentials in the spec. Then run "
+        "`sessionizer spec check --deep …`",
+        signs=(
+            "TopicAuthorizationException", "ClusterAuthorizationException", "GroupAuthorizationException",
+            "SaslAuthenticationException", "SslAuthenticationException",
+        ), deep=True,
+    ),
+    # a broker that is down for a moment says so, too: the next driver asks before it starts
+    QueryCause(
+        "source_missing", "a topic is not there", UNCLEAR,
+        "run `sessionizer spec check --deep …`, which names the topic. Check whether it was deleted",
+        signs=("UnknownTopicOrPartitionException",), deep=True,
+    ),
+    # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
+    QueryCause(
+        "unreachable", "a service that it needs does not answer", TRANSIENT,
+        "check that the broker, store or name node in the message answers",
+        signs=(
+            "java.net.ConnectException", "java.net.NoRouteToHostException", "java.net.UnknownHostException",
+            "java.net.SocketTimeoutException", "java.net.SocketException: Connection reset",
+            "java.net.SocketException: Broken pipe", "org.apache.hadoop.net.ConnectTimeoutException",
+            "org.apache.kafka.common.errors.TimeoutException", "org.apache.kafka.common.errors.DisconnectException",
+            "org.apache.kafka.common.errors.NetworkException", "org.apache.kafka.common.errors.NotLeader",
+            "org.apache.kafka.common.errors.LeaderNotAvailable", "org.apache.hadoop.hdfs.server.namenode.SafeMode",
+            "org.apache.hadoop.ipc.StandbyException", "org.apache.hadoop.ipc.RetriableException",
+        ), deep=True,
+    ),
+    QueryCause(
+        "state_not_at_head", "the state does not match the checkpoint", TERMINAL,
+        "restore a savepoint (`sessionizer restore`), because the checkpoint lacks state. "
+        "`sessionizer checkpoint inspect` names the file. Do not edit it",
+        signs=(
+            "CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE",
+            "Incomplete log file in the",
+        ),
+    ),
+    QueryCause(
+        "state_refused", "Spark refuses the state", TERMINAL,
+        "undo the change of Spark's version or settings, because the state was written with the earlier ones",
+        signs=("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"),
+    ),
+    QueryCause(
+        "schema_change", "columns have changed", TERMINAL,
+        "undo the change of the columns, or start over with it: `sessionizer seed --history source --start-over …`",
+        signs=(
+            "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
+            "STATE_STORE_KEY_SCHEMA", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH", "DELTA_FAILED_TO_MERGE_FIELDS",
+            "DELTA_METADATA_MISMATCH",
+        ),
+    ),
+    QueryCause(
+        "source_rewritten", "the source was rewritten", TERMINAL,
+        "choose, because rows of the source were changed or deleted. To skip such commits, write "
+        "skipChangeCommits: true into source.options and run `sessionizer run --apply …`. To read the rows as they "
+        "are now, run `sessionizer seed --history source --start-over …`",
+        signs=("DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"),
+    ),
+    QueryCause(
+        "bad_option", "an option is refused", TERMINAL, "correct the option in source.options",
+        signs=(
+            "Invalid value '", "Failed to parse time string", "Failed to parse byte string",
+            "org.apache.kafka.common.config.ConfigException",
+        ),
+    ),
+    QueryCause(
+        "bad_data", "a file cannot be read", TERMINAL,
+        "repair the file that the message names. If it is gone, continue without it: "
+        "`sessionizer switch --accept-loss …`",
+        signs=("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"),
+    ),
+    # not Py4JJavaError, which is Java's answer: this is none
+    QueryCause(
+        "driver_jvm_died", "the driver's JVM ended", UNCLEAR,
+        "look in the end of the driver's log for why the JVM ended (memory, kill)",
+        signs=(
+            "Py4JNetworkError", "Answer from Java side is empty", "Connection refused",
+            "Py4JError: An error occurred while calling",
+        ),
+    ),
+    QueryCause(
+        "state_silent", "the state store failed", UNCLEAR,
+        "look in the driver's log for a full disk or an overloaded machine",
+        signs=("TimeoutError: timed out", "cannot read from timed out object"),
+    ),
+    QueryCause(
+        "executor_lost", "an executor was lost", TRANSIENT,
+        "look in the driver's log for a lack of memory or a lost machine",
+        signs=(
+            "ExecutorLostFailure", "Python worker exited unexpectedly", "FetchFailed", "MetadataFetchFailedException",
+            "SparkContext has been shut down", "SparkContext was shut down", "All masters are unresponsive",
+        ),
+    ),
+    QueryCause(
+        UNKNOWN, "the reason is unknown", UNCLEAR, "read the driver's log",
+    ),
+)  # fmt: skip
