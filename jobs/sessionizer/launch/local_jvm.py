@@ -1,8 +1,8 @@
 """The options of a driver's JVM on this machine. On a cluster its operator sets them.
 
 ``make`` makes an archive of classes once, from a short stream's life. It spares each driver to read, check and link
-some twenty thousand classes (docs/adr/0035). The JVM itself checks that the archive fits its class path, and ignores it
-otherwise.
+some twenty thousand classes (docs/tuning.md). The JVM itself checks that the archive fits its class path, and ignores
+it otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 regions of 1 MiB that a small heap gets."""
 SMALL_ARRAYS: Final = {
     # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and by the heap 32, are
-    # humongous: G1 then marks the whole heap time and again (docs/adr/0041).
+    # humongous: G1 then marks the whole heap time and again (docs/tuning.md).
     "spark.broadcast.blockSize": "512k",
     "spark.buffer.pageSize": "2m",
 }

@@ -1,4 +1,4 @@
-"""How the files of a checkpoint get their names on one machine (docs/adr/0037)."""
+"""Names of the files of a checkpoint on one machine (docs/tuning.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change feed of Spark's reader of states is exact on ours: what ADR 0118 weighs it by.
+"""The change feed of Spark's reader of states is exact on ours: what docs/tuning.md weighs it by.
 
 A state, and the changes of the batches after it, are the later state, to the byte: batches that append to a group's
 log, that write it anew, and that clear it.

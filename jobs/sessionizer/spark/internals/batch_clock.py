@@ -1,8 +1,8 @@
 """The wall clock of a micro-batch, for expressions whose generated code is the same in every batch.
 
-**Private**: a Java object in Catalyst's ``Invoke``, set from the offset log of the running batch (docs/adr/0039).
+**Private**: a Java object in Catalyst's ``Invoke``, set from the offset log of the running batch (docs/tuning.md).
 **Public**: ``current_timestamp()``, which Spark replaces by the same instant, in a table of one row that is broadcast
-to the rows (docs/adr/0116). In their own plan it would be written as a number into the Java text that Spark generates,
+to the rows (docs/tuning.md). In their own plan it would be written as a number into the Java text that Spark generates,
 which would then be compiled anew in every batch. A higher-order function keeps it out of the text of the table.
 **Lost**: a small job in every batch, which reads that one row.
 """
@@ -82,7 +82,7 @@ class ObjectClock:
     """A Java object that is passed to each job with the value that it has when the job begins.
 
     Spark writes ``current_timestamp()`` as a number into the Java text that it generates, which is then new in every
-    batch. An object is passed by reference instead (docs/adr/0039).
+    batch. An object is passed by reference instead (docs/tuning.md).
     """
 
     def __init__(self, spark: SparkSession) -> None:

@@ -1,8 +1,8 @@
-"""Names of the files of a local checkpoint, given without starting four processes each time (docs/adr/0037).
+"""Names of the files of a local checkpoint, given without starting four processes each time (docs/tuning.md).
 
 **Private**: the name of one of Spark's classes, as a setting.
 **Public**: Hadoop's setting for local files, with Hadoop's class that keeps no checksums of its own. It gives half as
-many names, and starts half the processes (docs/adr/0122).
+many names, and starts half the processes (docs/tuning.md).
 **Lost**: some thirty processes a batch, ``readlink``, on a machine without Hadoop's native library. Hadoop's checksum
 beside each file of the checkpoint, which shows that a log was altered.
 """
