@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.data_root import is_uri, uri_of
+from sessionizer.home.delta_log import newest_version
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -66,22 +68,17 @@ def place_of(name: str, path: str) -> TablePlace:
     return TablePlace(
         name=name,
         path=path,
-        version=newest_version(path),
+        version=_visible_version(path),
         spark_sql=question.format(table=f"delta.`{path}`") + ";",
         duckdb=_python(f"import deltalake, duckdb; {duckdb}"),
         polars=_python(f"import deltalake, polars as pl; {polars}"),
     )
 
 
-def newest_version(path: str) -> int | None:
-    """Return the version of the Delta table at ``path`` by the names in its log. None if no log is visible."""
-    if is_uri(path):
-        return None
-    try:
-        names = [entry.name for entry in (Path(path) / "_delta_log").iterdir()]
-    except OSError:
-        return None
-    return max((int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)), default=None)
+def _visible_version(path: str) -> int | None:
+    with suppress(OSError):
+        return None if is_uri(path) else newest_version(Path(path))
+    return None
 
 
 def _frame_of_polars(path: str) -> str:

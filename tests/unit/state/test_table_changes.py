@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from sessionizer.home.delta_log import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.change_watch import ChangeWatch
-from sessionizer.state.lineages.table_changes import changes_after, newest_version
+from sessionizer.state.lineages.table_changes import changes_after
 from sessionizer.state.lineages.told_changes import KEPT, ToldChanges, changes_of_active
 
 if TYPE_CHECKING:

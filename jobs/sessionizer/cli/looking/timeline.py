@@ -21,7 +21,7 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.retained import retained_batch
-from sessionizer.state.lineages.written_rows import rows_of_batches
+from sessionizer.state.lineages.table_log import rows_of_batches
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:

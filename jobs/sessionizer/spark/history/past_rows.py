@@ -14,15 +14,15 @@ from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
 from sessionizer.checkpoint.file_lists import SeenFile, seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import entries_in, files_below, relative_name
+from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.delta_log import newest_version
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
-from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.state.seeds.database import DATABASE
 from sessionizer.state.seeds.seed_plan import CHECKPOINT, SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
@@ -105,10 +105,8 @@ def _stored_at(given: str, source: Source, table: str | None, user: str | None) 
 
 
 def _find_in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Source]:
-    commits = [COMMIT.fullmatch(entry.name) for entry in entries_in(folder / "_delta_log")]
-    versions = [int(found[1]) for found in commits if found is not None]
-    if versions:
-        newest = max(versions)
+    newest = newest_version(folder)
+    if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
         return Past("delta", uri_of(folder), f"version {newest}"), as_it_is
     sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}

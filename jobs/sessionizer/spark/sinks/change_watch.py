@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, UnwritablePath
 from sessionizer.home.data_root import folder_at
+from sessionizer.home.delta_log import newest_version
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.table_changes import changes_after, newest_version
+from sessionizer.state.lineages.table_changes import changes_after
 from sessionizer.state.lineages.told_changes import ToldChanges
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ no rows, as of OPTIMIZE, change nothing.
 
 from __future__ import annotations
 
-import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.data_files import entries_in
+from sessionizer.home.delta_log import actions_in, commit_at, commits_of
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from sessionizer.home.data_root import DataPath
 
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
 _OPERATION: Final = "operation-"
 """Start of the application id under which a command of ours brings rows back."""
 _COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
@@ -42,11 +41,6 @@ class TableChange(JsonRecord):
         return f"{self.operation} in {self.table}, its version {self.version}, {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def newest_version(table: DataPath) -> int | None:
-    """Return the newest version of the table, None if there is none. Lists the log. Raises OSError."""
-    return max(_versions(table), default=None)
-
-
 def changes_after(
     table: DataPath, name: str, version: int, lineages: Collection[str], *, cut: bool = False
 ) -> tuple[int, list[TableChange]]:
@@ -57,28 +51,14 @@ def changes_after(
     """
     changes = []
     if cut:
-        version = min((each for each in _versions(table) if each > version), default=version + 1) - 1
-    while (commit := _read(table, version + 1)) is not None:
-        version += 1
-        change = _change(name, version, _actions(commit), lineages)
-        changes += [] if change is None else [change]
+        version = min((each for each in commits_of(table) if each > version), default=version + 1) - 1
+    with suppress(FileNotFoundError):  # there is no newer one
+        while True:
+            actions = actions_in(commit_at(table, version + 1))
+            version += 1
+            change = _change(name, version, actions, lineages)
+            changes += [] if change is None else [change]
     return version, changes
-
-
-def _versions(table: DataPath) -> list[int]:
-    names = (_COMMIT.fullmatch(entry.name) for entry in entries_in(table / "_delta_log"))
-    return [int(name[1]) for name in names if name is not None]
-
-
-def _read(table: DataPath, version: int) -> str | None:
-    try:
-        return (table / "_delta_log" / f"{version:020d}.json").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def _actions(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def _change(

@@ -1,25 +1,17 @@
-"""The batches that a Delta table has taken, read from the files of its log: no Spark, two or three small reads.
-
-Each commit of a stream names its lineage and batch (Delta's ``txn``). The checksum beside a commit lists the newest
-batch of every lineage. Without one, the commits are read back to the first.
-"""
+"""The batches that a Delta table has taken, read from the files of its log: no Spark, two or three small reads."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.data_files import entries_in
+from sessionizer.home.delta_log import actions_in, added_in, commit_at, commits_of, transactions_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from sessionizer.home.data_root import DataPath
-
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
-_CHECKSUM: Final = re.compile(r"(\d{20})\.crc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,51 +26,71 @@ class TableLog:
 
 
 def read_table_log(table: DataPath) -> TableLog | None:
-    """Read the log of the table at that place, None if there is no table. Raises OSError."""
-    names = [entry.name for entry in entries_in(table / "_delta_log")]
-    commits = _versions(_COMMIT, names)
-    if not commits:
-        return None
-    return TableLog(max(commits), _batches(table, commits, _versions(_CHECKSUM, names)))
+    """Read the log of the table at that place, None if there is no table. Raises OSError.
+
+    The checksum beside a commit lists the newest batch of every lineage. Without one, the commits are read back to the
+    first.
+    """
+    commits = commits_of(table)
+    return TableLog(max(commits), _batches(table, commits)) if commits else None
 
 
-def _batches(table: DataPath, commits: set[int], checksums: set[int]) -> dict[str, int] | None:
+def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for version in range(max(commits), -1, -1):
-        if version in checksums and (known := _read_checksum(table, version)) is not None:
+        known = _read_checksum(commit_at(table, version).with_suffix(".crc"))
+        if known is not None:
             return _newest(found, known)
         if version not in commits:
             return None
-        found = _newest(found, dict(_read_commit(table, version)))
+        found = _newest(found, transactions_in(actions_in(commits[version])))
     return found
 
 
-def _read_checksum(table: DataPath, version: int) -> dict[str, int] | None:
-    """Read the batches from a checksum, None if it does not list them.
-
-    Not every writer does, and none lists very many.
-    """
+def _read_checksum(checksum: DataPath) -> dict[str, int] | None:
+    """Read the batches from a checksum, None if there is none or it does not list them: none lists very many."""
     try:
-        listed = json.loads(_text(table, f"{version:020d}.crc")).get("setTransactions")
+        listed = json.loads(checksum.read_text(encoding="utf-8")).get("setTransactions")
         return None if listed is None else {str(each["appId"]): int(each["version"]) for each in listed}
-    except (ValueError, TypeError, KeyError, AttributeError):  # cut: the commits say the same
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # or cut: the commits say the same
         return None
-
-
-def _read_commit(table: DataPath, version: int) -> Iterator[tuple[str, int]]:
-    for line in _text(table, f"{version:020d}.json").splitlines():
-        action: dict[str, Any] = json.loads(line) if '"txn"' in line else {}
-        if "txn" in action:
-            yield str(action["txn"]["appId"]), int(action["txn"]["version"])
 
 
 def _newest(found: Mapping[str, int], older: Mapping[str, int]) -> dict[str, int]:
     return {name: max(found.get(name, -1), older.get(name, -1)) for name in {*found, *older}}
 
 
-def _text(table: DataPath, name: str) -> str:
-    return (table / "_delta_log" / name).read_text(encoding="utf-8")
+def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | None:
+    """Return the newest version of ``table`` without rows of ``lineage`` after ``batch_id``, None if there is no table.
+
+    Looks back no further than to the rows of ``lineage`` up to that batch, or to another lineage's rows before it.
+    """
+    commits = commits_of(table)
+    found = max(commits, default=None)
+    for version in sorted(commits, reverse=True):
+        transactions = transactions_in(actions_in(commits[version]))
+        if transactions.get(lineage, -1) > batch_id:
+            found = version - 1
+        elif transactions:
+            break
+    return found
 
 
-def _versions(pattern: re.Pattern[str], names: list[str]) -> set[int]:
-    return {int(found[1]) for name in names if (found := pattern.fullmatch(name)) is not None}
+def rows_of_batches(table: DataPath, lineage: str, first: int) -> dict[int, int]:
+    """Return the rows by batch, from ``first`` on, as far back as the log is kept. Raises OSError, ValueError."""
+    rows: dict[int, int] = {}
+    for commit in reversed(commits_of(table).values()):
+        actions = actions_in(commit)
+        batch = transactions_in(actions).get(lineage)
+        if batch is None:
+            continue
+        if batch < first:
+            break
+        rows[batch] = rows.get(batch, 0) + sum(map(_rows, added_in(actions)))
+    return rows
+
+
+def _rows(added: Mapping[str, Any]) -> int:
+    """Return the number of rows in a file that the commit adds."""
+    stats = added.get("stats")
+    return int(json.loads(stats).get("numRecords", 0)) if stats else 0

@@ -21,6 +21,7 @@ from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.table_log import version_with_batch
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
@@ -34,7 +35,6 @@ from sessionizer.state.savepoints.manifest import (
 )
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import examined
-from sessionizer.state.savepoints.sink_versions import version_with_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

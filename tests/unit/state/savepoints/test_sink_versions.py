@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sessionizer.state.savepoints.sink_versions import version_with_batch
+from sessionizer.state.lineages.table_log import version_with_batch
 
 if TYPE_CHECKING:
     from pathlib import Path

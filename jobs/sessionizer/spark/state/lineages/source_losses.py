@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -10,8 +9,8 @@ from urllib.parse import unquote
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
-from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
+from sessionizer.home.delta_log import actions_in, added_in, commits_of
 from sessionizer.home.table_places import located
 from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
@@ -23,7 +22,6 @@ from sessionizer.state.lineages.lost_events import (
     going_on_in_topics,
 )
 from sessionizer.state.lineages.switch_plan import Edge, Start
-from sessionizer.state.savepoints.sink_versions import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,21 +108,17 @@ def _continue_in_topics(
 
 
 def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> GoingOn:
-    entries = entries_in(table / "_delta_log")
-    named = ((COMMIT.fullmatch(entry.name), entry) for entry in entries)
-    commits = {int(match[1]): entry for match, entry in named if match is not None}
+    commits = commits_of(table)
     first = int(offset["reservoirVersion"])
     later = {} if replaced else {version: commit for version, commit in commits.items() if version >= first}
     holes = {version: gone for version, commit in later.items() if (gone := _files_gone(table, commit))}
-    states = [int(match[1]) for entry in entries if (match := _CHECKPOINT.match(entry.name)) is not None]
-    oldest = 0 if 0 in commits else min(states, default=0)
+    oldest = 0 if 0 in commits else min(commits_of(table, _CHECKPOINT), default=0)
     return going_on_in_table(offset, set(commits), holes, replaced=replaced, oldest=oldest)
 
 
 def _files_gone(table: DataPath, commit: DataPath) -> int:
     """Count the data files that the commit added and that are not there."""
-    actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if '"add"' in line]
-    added = [unquote(str(action["add"]["path"])) for action in actions if "add" in action]
+    added = [unquote(str(add["path"])) for add in added_in(actions_in(commit))]
     return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -10,8 +9,8 @@ from urllib.parse import quote
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at, is_uri
+from sessionizer.home.delta_log import actions_in, added_in, commits_of
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -38,7 +37,6 @@ from sessionizer.state.restores.leave_out import (
 )
 from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.savepoints.manifest import saved_spec
-from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:
@@ -136,12 +134,10 @@ class _Looking:
 def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
     """Yield each version from ``first`` on with the URIs of the files of rows that it brought."""
     root = _uri(table)
-    for entry in entries_in(folder_at(table) / "_delta_log"):
-        named = COMMIT.fullmatch(entry.name)
-        if named is not None and int(named[1]) >= first:
-            actions = map(json.loads, entry.read_text(encoding="utf-8").splitlines())
-            adds = [action["add"] for action in actions if "add" in action]
-            yield int(named[1]), [_relative_path(root, add["path"]) for add in adds if add["dataChange"]]
+    for version, commit in commits_of(folder_at(table)).items():
+        if version >= first:
+            adds = added_in(actions_in(commit))
+            yield version, [_relative_path(root, add["path"]) for add in adds if add["dataChange"]]
 
 
 def _relative_path(root: str, path: str) -> str:

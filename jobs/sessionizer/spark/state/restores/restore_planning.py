@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.errors import NothingToSave
-from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
+from sessionizer.home.delta_log import commits_of
 from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
@@ -30,7 +30,6 @@ from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import Kind, checksum, saved_spec
 from sessionizer.state.savepoints.native import require_same_line
-from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -161,9 +160,7 @@ def replay_of(
         case "files":
             return replay_of_files(then, now, lambda uri: folder_at(uri).exists())
         case "delta":
-            log = folder_at(located(str(source["path"]), home.platform)) / "_delta_log"
-            commits = filter(None, (COMMIT.fullmatch(entry.name) for entry in entries_in(log)))
-            return replay_of_delta(offset, {int(commit[1]) for commit in commits})
+            return replay_of_delta(offset, {*commits_of(folder_at(located(str(source["path"]), home.platform)))})
         case "kafka":
             return replay_of_topic(offset)
         case other:
