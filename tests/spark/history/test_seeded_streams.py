@@ -283,7 +283,7 @@ def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
     assert_landed(stage, expected(everything.came, everything.live, newest - RULES.watermark_delay_ms))
 
 
-KILLED_AT = ("taking", "made", "seeded", "compared", "positioned", "furnished", "activated", "tables")
+KILLED_AT = ("taking", "made", "seeded", "compared", "positioned", "recorded", "activated", "tables")
 
 
 @pytest.mark.long

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.spark.state.open_events import KeptState
 
-BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.FURNISHED)
+BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)
 
 
 def test_a_kill_at_any_step_leaves_the_stream_as_it_was(spark: SparkSession, tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ from sessionizer.state.lineages.handover import (
     Handover,
     PackedGroup,
     disagreement,
-    furnish,
     lost_in_packing,
     records_beside,
     settle,
+    write_records,
 )
 from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 
@@ -104,11 +104,11 @@ def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_p
     first, second, elsewhere = (make_lineage(home, None) for _ in range(3))
     left_out = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5", records=Records("c", 0, 5, 6))))
     handed = Handover(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
-    furnish(home, first, replace(handed, records=LEFT_OUT_FILE.content(left_out)))
+    write_records(home, first, replace(handed, records=LEFT_OUT_FILE.content(left_out)))
     assert read_left_out(home, first) == left_out
-    furnish(home, second, replace(handed, records=records_beside(home, first)))
+    write_records(home, second, replace(handed, records=records_beside(home, first)))
     assert read_left_out(home, second) == left_out
-    furnish(home, elsewhere, replace(handed, records=records_beside(home, first, same_source=False)))
+    write_records(home, elsewhere, replace(handed, records=records_beside(home, first, same_source=False)))
     assert read_left_out(home, elsewhere) == NOTHING_LEFT_OUT
     assert not LEFT_OUT_FILE.of(home, elsewhere).path.exists()
 
@@ -198,7 +198,7 @@ def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: P
     home = stream_at(tmp_path)
     lineage, kept = make_lineage(home, None), KeptTypes("event_time", {"amount": ["long"]})
     ORIGIN_FILE.of(home, lineage).write(Origin("seed", 7))
-    furnish(home, lineage, Handover(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
+    write_records(home, lineage, Handover(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
     assert active_lineage(home) is None
     assert abandoned_lineages(home) == [lineage]
     assert ORIGIN_FILE.of(home, lineage).require() == Origin("seed", 7, None, NO_BATCH)

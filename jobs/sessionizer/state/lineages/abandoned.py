@@ -73,6 +73,6 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
         return begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
     trial = read_trial(home, lineage)
     if trial is not None and (trial.outcome is not None or trial.course.drivers):
-        return False  # it was active, and left: kept for a look at it
+        return False  # it was active before, so a user may want to inspect it
     was_for_now = origin.parent == active or (origin.savepoint is not None and lineage not in were_active)
     return was_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

@@ -40,7 +40,7 @@ class Step(StrEnum):
     SEEDED = "seeded"
     COMPARED = "compared"
     POSITIONED = "positioned"
-    FURNISHED = "furnished"
+    RECORDED = "recorded"
     ACTIVATED = "activated"
 
 
@@ -94,7 +94,7 @@ def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonO
     return {name: value for name, value in found.items() if value is not None}
 
 
-def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
+def write_records(home: StreamHome, lineage: str, handover: Handover) -> None:
     """Write the files of a lineage that Spark does not write. Raises UnwritablePath, DiskFull.
 
     ``settle`` writes the types of a stream's first lineage, because they mark it as active, which it is not yet.

@@ -35,7 +35,7 @@ from sessionizer.spark.state.open_events import (
 )
 from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
-from sessionizer.state.lineages.handover import Step, disagreement, furnish
+from sessionizer.state.lineages.handover import Step, disagreement, write_records
 from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class NewLineage:
         """Set the position of the source, then write the files that Spark does not write."""
         go_on_from(self.home.checkpoint(self.lineage), self.handover.offset, self.handover.seen)
         self._finish_part(Step.POSITIONED)
-        furnish(self.home, self.lineage, self.handover)
-        self._finish_part(Step.FURNISHED)
+        write_records(self.home, self.lineage, self.handover)
+        self._finish_part(Step.RECORDED)
 
     def begin_trial(self, terms: Terms) -> None:
         """Begin the trial of the lineage. Rows that the user excluded are no sign that it is worse."""

@@ -106,7 +106,7 @@ def _at_head(found: DataFrame, manifest: Manifest) -> DataFrame:
 
 
 def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
-    """Return the files that were read by then, if the source is one of files."""
+    """Return the files that the source had read after the batch, if it is a folder of files."""
     if manifest.position.format != FILES:
         return ()
     if manifest.kind is Kind.NATIVE:
