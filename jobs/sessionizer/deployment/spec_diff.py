@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.deployment.verdicts.judge import judge
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.home.stamp import typed_digest
+from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,8 @@ class SpecDiff:
     @classmethod
     def between(cls, stream: str, before: Side, now: Side, unseen: Sequence[str] = ()) -> SpecDiff:
         """Judge two sides without the stream's state: any session may be open."""
-        found = judge(before, now, OpenState(), pending=new_migrations(before.spec, now.spec))
+        pending, revisions = new_migrations(before.spec, now.spec), frozenset(revisions_before_head())
+        found = judge(before, now, OpenState(), pending=pending, revisions=revisions)
         return cls(stream, found, tuple(unseen))
 
     @property

@@ -12,6 +12,7 @@ from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import RELEASE, SPARK
 from sessionizer.migrations.compiled import describe_migration
+from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -38,6 +39,7 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
         state,
         tables=sink_columns(home, spec),
         pending=[each.model_dump(mode="json") for each in pending],
+        revisions=frozenset(revisions_before_head()),
     )
     return UpgradePlan(
         stream=home.name,

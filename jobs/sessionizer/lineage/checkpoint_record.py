@@ -6,7 +6,7 @@ query with words of its own. So a driver checks the record before it starts Spar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.names import offset_log
@@ -61,12 +61,15 @@ def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
     CHECKPOINT_FILE.of(home, lineage).write(record_of(home))
 
 
-def require_readable_lineage(home: StreamHome, lineage: str) -> None:
+def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool = False) -> None:
     """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DamagedFile.
 
-    Raises DataElsewhere if its data is not in the data root that is given: there it would begin from scratch.
+    ``to_upgrade``: whether an older revision, which this release can bring to its own, is enough. Raises DataElsewhere
+    if its data is not in the data root that is given: there it would begin from scratch.
     """
     kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
+    if to_upgrade and kept is not None and kept.revision in revisions_before_head():
+        now = replace(now, revision=kept.revision)
     cause = difference(kept, now)
     if cause is not None:
         made = None if kept is None else kept_fingerprint(home, lineage).versions.get(RELEASE)
@@ -82,10 +85,11 @@ def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | No
         return "a release began it that noted no format, and its checkpoint is made in another way"
     if kept.checkpoint_format != now.checkpoint_format:
         return f"its checkpoint has format {kept.checkpoint_format}, and this release reads {now.checkpoint_format}"
-    if kept.revision in revisions_before_head():
-        return f"its state has revision {kept.revision}. Run `sessionizer upgrade`, which brings it to {now.revision}"
     if kept.revision != now.revision:
-        return f"its state has revision {kept.revision}, and this release reads {now.revision}"
+        said = f"its state has revision {kept.revision}"
+        if kept.revision in revisions_before_head():
+            return f"{said}. Run `sessionizer upgrade`, which brings it to {now.revision}"
+        return f"{said}, and this release reads {now.revision}"
     if kept.owner != now.owner:
         return f"its checkpoint belongs to {kept.owner}, not to {now.owner}"
     return None

@@ -99,7 +99,7 @@ def test_the_data_root_of_a_lineage_is_shown_whatever_is_asked_with(tmp_path: Pa
         (None, "noted no format"),
         (replace(NOW, checkpoint_format=2), "has format 2, and this release reads 3"),
         (replace(NOW, checkpoint_format=4), "has format 4, and this release reads 3"),
-        (replace(NOW, revision="0001"), "has revision 0001, and this release reads 0002"),
+        (replace(NOW, revision="9999"), "has revision 9999, and this release reads 0002"),
         (replace(NOW, owner="clicks@7f7f"), "belongs to clicks@7f7f, not to clicks@5d1c"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,11 +13,15 @@ from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.upgrade_planning import require_no_loss
-from sessionizer.errors import EngineChanged, NotAccepted
+from sessionizer.deployment.verdicts.engine import STATE
+from sessionizer.errors import EngineChanged, NotAccepted, UnreadableLineage
 from sessionizer.home.table_places import table_locations
+from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
 from sessionizer.lineage.fingerprint import (
     DELTA,
     FINGERPRINT_FILE,
@@ -133,6 +138,29 @@ def test_another_line_of_spark_is_carried_over_only_if_accepted(home: StreamHome
     accepted = plan(home, folder, "--accept", SPARK)
     assert (accepted["possible"], accepted["anew"]) == (True, True)
     assert "spark 4.1.1" in accepted["rollback"]
+
+
+def test_an_older_revision_is_brought_to_the_head_in_a_new_lineage(
+    home: StreamHome, lineage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, file = write_spec(home), CHECKPOINT_FILE.of(home, lineage)
+    kept = file.require()
+    assert kept
+    file.path.unlink()
+    file.write(replace(kept, revision="0000"))
+    assert isinstance(typed(home, "upgrade", folder).exception, UnreadableLineage), "no revision leads from there"
+    for knows in (checkpoint_record, upgrade_planning):
+        monkeypatch.setattr(knows, "revisions_before_head", lambda: ("0000",))
+    for refused in (lambda: standing_of(home), lambda: require_readable_lineage(home, lineage)):
+        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade`"):
+            refused()
+    assert isinstance(typed(home, "apply", folder).exception, UnreadableLineage)
+    found = plan(home, folder)
+    assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(STATE, "migrate")]
+    assert (found["possible"], found["anew"]) == (True, True)
+    assert [step for step in found["steps"] if step in {"WriteSavepoint", "StartLineage", "Activate"}] == [
+        "WriteSavepoint", "StartLineage", "Activate",
+    ]  # fmt: skip
 
 
 def test_a_patch_release_is_taken_in_place_and_noted(home: StreamHome, lineage: str) -> None:

@@ -55,7 +55,7 @@ def run(command: Apply, shared: Shared) -> None:
 def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:
     """Show the plan if that is all there is to do, and return whether it was."""
     shared = typed.shared
-    standing = standing_of(where, any_engine=command.takes_programs)
+    standing = standing_of(where, to_upgrade=command.takes_programs)
     plan = command.plan(plan_upgrade(where, (standing.lineage, standing.batch_id), spec, command.request))
     if not plan.is_needed and carried_out(where, command.name, shared.approve):
         return True

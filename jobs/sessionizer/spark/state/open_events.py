@@ -22,8 +22,10 @@ from sessionizer.core.wire.alignment import united
 from sessionizer.core.wire.canonical import canonical_schema, typed_rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_numbers
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.core.wire.schema import event_schema
 from sessionizer.home.data_root import uri_of
+from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 
@@ -45,13 +47,14 @@ ROWS_AT_A_TIME: Final = 65_536
 class KeptState:
     """The state after ``batch_id`` of the query at ``checkpoint``.
 
-    ``events``: columns that take all open events, by ``open_event_schema``.
+    ``events``: columns that take all open events, by ``open_event_schema``. ``revision``: of the blobs.
     """
 
     checkpoint: DataPath
     batch_id: int
     key_groups: int
     events: pa.Schema
+    revision: str = REVISION
 
 
 def kept_state(home: StreamHome, standing: Standing) -> KeptState:
@@ -64,6 +67,7 @@ def kept_state(home: StreamHome, standing: Standing) -> KeptState:
         batch_id=standing.batch_id,
         key_groups=int(standing.spec["key_groups"]),
         events=open_event_schema(standing.kept),
+        revision=standing.record.revision,
     )
 
 
@@ -90,6 +94,24 @@ def _widest(name: str, types: list[Any]) -> pa.Field:
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
     """Read every open event, by ``canonical_schema``. Evaluate it in ``reading_state``."""
     return opened(log_blobs(spark, state), state)
+
+
+def read_at_head(spark: SparkSession, state: KeptState) -> DataFrame:
+    """Read every open event as ``read_open_events`` does, at the revision of this release. Raises UnknownRevision."""
+    return at_head(read_open_events(spark, state), state.revision, state.events)
+
+
+def at_head(open_events: DataFrame, revision: str, events: pa.Schema) -> DataFrame:
+    """Bring canonical open events of ``revision``, with the columns ``events``, to the head. Raises UnknownRevision."""
+    if revision == REVISION:
+        return open_events
+    after = bring_to(canonical_schema(events).empty_table(), revision).schema
+
+    def bring(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from bring_to(pa.Table.from_batches([batch]), revision).to_batches()
+
+    return open_events.mapInArrow(bring, from_arrow_schema(after, prefer_timestamp_ntz=False))
 
 
 def opened(logs: DataFrame, state: KeptState) -> DataFrame:

@@ -64,17 +64,18 @@ class Standing:
     proof: str
 
 
-def standing_of(home: StreamHome, batch_id: int | None = None, *, any_engine: bool = False) -> Standing:
+def standing_of(home: StreamHome, batch_id: int | None = None, *, to_upgrade: bool = False) -> Standing:
     """Read the stream of ``home`` as it is after ``batch_id``, by default after the newest batch that is over.
 
-    ``any_engine``: also if another line of Spark or Delta made its checkpoint. Raises NothingToSave, StreamDrained,
-    UnreadableLineage, EngineChanged, DamagedFile, and BatchOutrun if Spark removes a file of the batch meanwhile.
+    ``to_upgrade``: also if another line of Spark or Delta made its checkpoint, or an earlier release its state. Raises
+    NothingToSave, StreamDrained, UnreadableLineage, EngineChanged, DamagedFile, and BatchOutrun if Spark removes a file
+    of the batch meanwhile.
     """
     lineage = active_lineage(home)
     if lineage is None:
         raise NothingToSave(home.name, "it never ran")
-    require_readable_lineage(home, lineage)
-    if not any_engine:
+    require_readable_lineage(home, lineage, to_upgrade=to_upgrade)
+    if not to_upgrade:
         require_same_engine(home, lineage)
     drain = DRAINED_FILE.of(home, lineage).require()
     if drain is not None:

@@ -144,8 +144,8 @@ class ApplyRunner(SparkRunner):
         return standing.lineage
 
     def _standing(self) -> Standing:
-        """Read the stream. Only an upgrade reads a checkpoint of another line of Spark, which its user accepts."""
-        return standing_of(self.home, any_engine=self.command.takes_programs)
+        """Read the stream. Only an upgrade reads the checkpoint of another line of Spark or the state of a release."""
+        return standing_of(self.home, to_upgrade=self.command.takes_programs)
 
     def _plan_of(self, standing: Standing) -> Plan[UpgradePlan]:
         at = (standing.lineage, standing.batch_id)

@@ -33,7 +33,7 @@ from sessionizer.spark.query.processor import Output
 from sessionizer.spark.state.emitted_rows import counts_in, emitted_table, open_events_in
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, payload_of
-from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, reading_state
+from sessionizer.spark.state.open_events import at_head, kept_state, log_blobs, logs_in, reading_state
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class MigratedEvents:
 
     def decided_events(self) -> DataFrame:
         """Read the open events before their migration, by ``canonical_schema``."""
-        return open_events_in(self._decided(), self._state.events)
+        state = self._state
+        return at_head(open_events_in(self._decided(), state.events), state.revision, state.events)
 
     def counts(self) -> dict[str, int]:
         """Return the number of decided rows of each kind."""

@@ -29,7 +29,7 @@ from sessionizer.spark.state.lineages.initial_log import packed_anew
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
-    read_open_events,
+    read_at_head,
     read_timeouts,
     reading_state,
 )
@@ -130,13 +130,13 @@ class NewLineage:
         self.permit()
 
     def _first_log(self, given: DataFrame | KeptState | FirstLog) -> FirstLog:
-        """Return the log as it is if the key groups stay the same, else packed anew beside the checkpoint."""
+        """Return the log as it is if its key groups and revision stay, else packed anew beside the checkpoint."""
         if isinstance(given, FirstLog):
             return given
         if isinstance(given, KeptState):
-            if given.key_groups == self.spec.key_groups:
+            if given.key_groups == self.spec.key_groups and given.revision == rows.REVISION:
                 return carried(self.spark, given)
-            given = read_open_events(self.spark, given)
+            given = read_at_head(self.spark, given)
         folder = self.home.lineage(self.lineage).first_log
         return packed_anew(self.spark, self.home.name, given, self.spec.key_groups, folder)
 

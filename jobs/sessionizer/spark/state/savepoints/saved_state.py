@@ -10,21 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from sessionizer.checkpoint.file_lists import SeenFile, seen_files
-from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.migrations.graph import UnknownRevision, bring_to
+from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.state.group_logs import FirstLog, begun_with
 from sessionizer.spark.state.open_events import (
     KeptState,
+    at_head,
     open_event_schema,
     read_timeouts,
     reading_state,
@@ -62,8 +59,9 @@ def saved_state(
     """Read the state in a complete savepoint, for as long as the context lasts.
 
     For a native one a copy is in the ``stream``'s data meanwhile. A copy that a kill left there is replaced. Raises
-    UnusableSavepoint for one of another line of Spark, UnwritablePath, DiskFull.
+    UnusableSavepoint for one of another line of Spark or an unknown revision, UnwritablePath, DiskFull.
     """
+    _require_known(manifest)
     if manifest.kind is Kind.CANONICAL:
         rows = savepoint_table(spark, savepoint, TIMEOUTS).collect()
         yield SavedState(_open_events(spark, savepoint, manifest), {row.client: row.timeout_ms for row in rows})
@@ -74,7 +72,7 @@ def saved_state(
         install(savepoint, manifest, copy)
         close_to_others(stream.unpacked)
         kept = KeptTypes(manifest.time_mode, manifest.payload_types)
-        state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept))
+        state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept), manifest.revision)
         with reading_state(spark):
             timeouts = read_timeouts(spark, state)
         yield SavedState(state, timeouts)
@@ -86,23 +84,15 @@ def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manife
     if has_logs(manifest) and manifest.revision == REVISION:
         return begun_with(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
     found = savepoint_table(spark, savepoint, OPEN_EVENTS)
-    return found if manifest.revision == REVISION else _at_head(found, manifest)
-
-
-def _at_head(found: DataFrame, manifest: Manifest) -> DataFrame:
-    """Bring open events of another revision to the head. Raises UnusableSavepoint if no revision leads there."""
     kept = KeptTypes(manifest.time_mode, manifest.payload_types)
-    revision, shape = manifest.revision, canonical_schema(open_event_schema(kept))
-    try:
-        after = bring_to(shape.empty_table(), revision).schema
-    except UnknownRevision as error:
-        raise UnusableSavepoint(manifest.id, f"{error}. Restore it with the release that made it") from error
+    return at_head(found, manifest.revision, open_event_schema(kept))
 
-    def bring(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from bring_to(pa.Table.from_batches([batch]), revision).to_batches()
 
-    return found.mapInArrow(bring, from_arrow_schema(after, prefer_timestamp_ntz=False))
+def _require_known(manifest: Manifest) -> None:
+    """Raise UnusableSavepoint if no revision leads from the savepoint to the head."""
+    if manifest.revision not in (REVISION, *revisions_before_head()):
+        cause = f"its state has revision {manifest.revision}, and this release reads {REVISION}"
+        raise UnusableSavepoint(manifest.id, f"{cause}. Restore it with the release that made it")
 
 
 def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
