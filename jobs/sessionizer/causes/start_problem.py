@@ -34,6 +34,10 @@ NO_JAR: Final = Cause(
     "no_jar", "a jar is missing", TERMINAL,
     "run `sessionizer jars fetch`, or set SESSIONIZER_JARS to the folder with the jars",
 )  # fmt: skip
+BROKEN_CODE: Final = Cause(
+    "broken_code", "its code does not load", TERMINAL,
+    "install the release again, with every package that it needs (`sessionizer doctor`)",
+)  # fmt: skip
 BAD_MASTER: Final = Cause(
     "bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection"
 )
@@ -61,6 +65,7 @@ SYMPTOMS: Final = (
     (NO_JAR, r"Jar (\S+) not found", "there is no jar {}"),
     (NO_JAR, r"ClassNotFoundException: (io\.delta\.\S+)", "no jar has {}"),
     (NO_JAR, r"Failed to find the data source: (\w+)", "no jar has the data source {}"),
+    (BROKEN_CODE, r"^((?:ModuleNotFoundError|ImportError|SyntaxError): [^\n]+)", "its code fails with {}"),
     (BAD_MASTER, r"Could not parse Master URL: '([^']+)'", "{} is no Spark master"),
     (BAD_MASTER, r"Invalid master URL: (\S+)", "{} is no Spark master: it lacks a port"),
     (

@@ -16,6 +16,7 @@ from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_k
 from sessionizer.cli.terminal import say
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import all_streams, one_stream
@@ -83,6 +84,8 @@ def _lines(view: StreamView) -> list[str]:
     """Return the facts for which no column has room."""
     lines = [line for line in (view.running, view.advice, view.operation_line) if line]
     lines += [finding.line for finding in view.health.findings if finding.rule in _NOT_IN_ADVICE]
+    if view.other_python is not None:
+        lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")
     lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")

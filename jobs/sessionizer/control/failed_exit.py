@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.start_problem import BROKEN_CODE
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
@@ -48,6 +49,8 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
 def _kind_of(error: BaseException) -> str:
     if isinstance(error, QueryFailed | QueryInterrupted | DiskFull | StoreUnreachable):
         return error.cause
+    if isinstance(error, ImportError | SyntaxError):
+        return BROKEN_CODE.name
     return type(error).__name__
 
 

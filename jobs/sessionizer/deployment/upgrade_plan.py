@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.home.stamp import typed_digest
@@ -52,7 +53,8 @@ class UpgradePlan:
     """Plan that ``stream`` goes on by a spec of ``fingerprint`` and by the programs that are installed here.
 
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
-    ``ran_by``: versions of the lineage, which a rollback needs. ``open_sessions``: about so many, None if unseen.
+    ``ran_by``: versions of the lineage, which a rollback needs, and ``way_back`` where they are. ``open_sessions``:
+    about so many, None if unseen.
     ``steps``: names of the steps that the command runs, in order, for readers. The command fills them in.
     """
 
@@ -64,6 +66,7 @@ class UpgradePlan:
     request: UpgradeRequest = field(default_factory=UpgradeRequest)
     migrations: tuple[str, ...] = ()
     ran_by: str = ""
+    way_back: ReleaseChoice = field(default_factory=ReleaseChoice)
     open_sessions: int | None = None
     steps: tuple[str, ...] = ()
 
@@ -151,7 +154,8 @@ class UpgradePlan:
         """Say what a rollback can do afterwards."""
         if self.anew:
             by = f", which ran by {self.ran_by}" if self.ran_by else ""
-            return f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
+            back = f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
+            return f"{back}{self.way_back.place}"
         return "no rollback undoes it; `sessionizer restore` leads back to the savepoint that is made first"
 
     def lines(self) -> Iterator[str]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.judge import judge
 from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
-from sessionizer.lineage.fingerprint import RELEASE, SPARK
 from sessionizer.migrations.compiled import describe_migration
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
-    from sessionizer.deployment.verdicts.verdict import Side
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -49,7 +48,8 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
         differences=differences,
         request=request,
         migrations=tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending),
-        ran_by=describe_programs(before),
+        ran_by=describe_programs(before.fingerprint.versions),
+        way_back=release_of(home, lineage, now.fingerprint.versions),
         open_sessions=state.sessions,
     )
 
@@ -59,10 +59,3 @@ def require_no_loss(home: StreamHome, lineage: str, spec: StreamSpec) -> None:
     plan = plan_upgrade(home, (lineage, 0), spec, UpgradeRequest(APPLY))
     if plan.unaccepted:
         raise NotAccepted(home.name, UPGRADE, [each.name for each in plan.unaccepted])
-
-
-def describe_programs(side: Side) -> str:
-    """Name the release and the Spark of a side, as far as they are known."""
-    versions = side.fingerprint.versions
-    known = ((name, versions.get(name)) for name in (RELEASE, SPARK))
-    return ", ".join(f"{name} {version}" for name, version in known if version)

@@ -13,7 +13,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.control_root import control_root
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.platform_home import HOME_VARIABLE
-from sessionizer.launch.installation import driver_python, jar_folder
+from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import files_in
 from sessionizer.stream_spec.loading.folder import survey_streams
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
     """Yield the finding of each check. Nothing is changed, but for a file in the home and one in the control store."""
     python = driver_python()
-    versions = facts.package_versions(python, ("streaming-state", "pyspark-client", *judging.DRIVER_PACKAGES))
+    versions = package_versions(python, ("streaming-state", "pyspark-client", *judging.DRIVER_PACKAGES))
     yield judging.judge_python((sys.version_info.major, sys.version_info.minor))
     java = facts.java_program()
     yield judging.judge_java(facts.java_version(java), java)

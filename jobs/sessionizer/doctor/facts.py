@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 3.0
-_VERSIONS: Final = """
-import importlib.metadata as m, json, sys
-names = sys.argv[1:]
-found = {(d.metadata["Name"] or "").replace("_", "-").lower(): d.version for d in m.distributions()}
-print(json.dumps({name: found[name] for name in names if name in found}))
-"""
 
 
 def java_program(environment: Mapping[str, str] = os.environ) -> str:
@@ -43,16 +37,6 @@ def java_version(java: str) -> int | None:
     """Return the feature version of ``java``, or None if it does not run."""
     found = re.search(r'version "(\d+)', _output([java, "-version"]))
     return int(found[1]) if found else None
-
-
-def package_versions(python: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the versions of the packages ``names`` in ``python``. None if that does not run."""
-    written = _output([python, "-c", _VERSIONS, *names])
-    try:
-        found: dict[str, str] = json.loads(written.splitlines()[-1])
-    except (ValueError, IndexError):
-        return None
-    return found
 
 
 def spark_version(environment: Mapping[str, str]) -> str | None:

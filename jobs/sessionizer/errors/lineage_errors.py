@@ -45,8 +45,8 @@ class EngineChanged(TerminalError):
     exit_code = 61
     title = "another line of Spark or Delta is installed"
     remedy = (
-        "install the line that made the checkpoint, or carry the open sessions over: `sessionizer upgrade …` shows the "
-        "steps. Nothing was changed"
+        "install the line that made the checkpoint, for Airflow into the folder of SESSIONIZER_RELEASES. Or carry the "
+        "open sessions over: `sessionizer upgrade …` shows the steps. Nothing was changed"
     )
 
     def __init__(self, stream: str, lineage: str, program: str, kept: str, now: str) -> None:

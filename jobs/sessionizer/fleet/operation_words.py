@@ -8,6 +8,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.home.clock import clock_time
+from sessionizer.lineage.trial.trial_record import BY_TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,20 @@ def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | Non
         f"{_named(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
         f"{newest.failure}. The stream is unchanged"
     )
+
+
+def returned_line(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
+    """Describe the newest operation if it was an automatic rollback within the last day.
+
+    ``reason``: why the lineage that was left had failed.
+    """
+    newest = operations[-1] if operations else None
+    if newest is None or not newest.by.startswith(BY_TRIAL) or newest.outcome is not Ending.DONE:
+        return None
+    if now - newest.step_at > TOLD_FOR_MS:
+        return None
+    left, back = f"lineage {newest.lineage_from} failed: {reason}", f"the stream is back in lineage {newest.lineage_to}"
+    return f"{left}. Since {clock_time(newest.step_at)} {back}"
 
 
 def _named(record: OperationRecord) -> str:

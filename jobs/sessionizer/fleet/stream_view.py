@@ -38,8 +38,9 @@ class StreamView:
     ``trial``: the trial of its lineage, if a verb made that lineage. ``trial_line``: the state of the trial, and the
     remedy if it failed. ``unfinished``: the command that has the stream and is not over. ``left_out``: the ranges of
     its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
-    ``operation_line``: its failure, if it failed lately. ``table_changes``: changes of its tables by others.
-    ``late_backlog``: too many rows of its first batches came late, and the remedy. ``health``: its word, and why.
+    ``operation_line``: its failure if it failed lately, or the rollback that it was if a canary asked for it.
+    ``table_changes``: changes of its tables by others. ``late_backlog``: too many rows of its first batches came late,
+    and the remedy. ``health``: its word, and why.
     """
 
     name: str
@@ -87,6 +88,11 @@ class StreamView:
         return str(self.seen.state) if self.seen else INVALID
 
     @property
+    def other_python(self) -> str | None:
+        """The Python of another release that its newest driver was launched with. None for the default one."""
+        return self.driver.launch.python if self.driver is not None and self.driver.launch is not None else None
+
+    @property
     def is_orphan(self) -> bool:
         """Whether its driver runs without a spec: the file was renamed, or removed from the folder."""
         return not self.specified and self.owner.state.is_live
@@ -131,6 +137,7 @@ class StreamView:
         said["table_changes"] = [change.to_json() for change in self.table_changes]
         said["trial"] = self.trial.to_json() if self.trial else None
         said["waiting_upgrade"] = self.waiting.to_json() if self.waiting else None
+        said["python"] = self.other_python
         said["late_backlog"] = self.late_backlog
         said["health"] = self.health.to_json()
         return {"stream": self.name, **observed, **said}

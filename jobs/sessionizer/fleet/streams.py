@@ -19,7 +19,7 @@ from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.damages import damaged_records
 from sessionizer.fleet.health.read_facts import health_of
-from sessionizer.fleet.operation_words import abandoned_line
+from sessionizer.fleet.operation_words import abandoned_line, returned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
@@ -30,14 +30,15 @@ from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import late_backlog_line
 from sessionizer.lineage.trial.judging import Outcome
-from sessionizer.lineage.trial.trial_record import examine_trial
+from sessionizer.lineage.trial.trial_record import examine_trial, read_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -118,10 +119,18 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         unfinished=unfinished,
         damages=damaged_records(home),
         last_operation=operations[-1] if operations else None,
-        operation_line=abandoned_line(operations, now),
+        operation_line=abandoned_line(operations, now) or _returned_line(home, operations, now),
         late_backlog=_late_backlog(home, now),
     )
     return replace(view, health=health_of(view, spec, now))
+
+
+def _returned_line(home: StreamHome, operations: Sequence[OperationRecord], now: int) -> str | None:
+    try:
+        trial = read_trial(home, operations[-1].lineage_from) if operations and operations[-1].lineage_from else None
+    except SessionizerError:  # the line of damages names the file
+        trial = None
+    return returned_line(operations, trial.course.reason if trial else None, now)
 
 
 def _late_backlog(home: StreamHome, now: int) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +14,15 @@ import sessionizer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_VERSIONS: Final = """
+import importlib.metadata as m, json, sys
+names = sys.argv[1:]
+found = {}
+for d in m.distributions():
+    found.setdefault((d.metadata["Name"] or "").replace("_", "-").lower(), d.version)
+print(json.dumps({name: found[name] for name in names if name in found}))
+"""
+_ANSWER_WITHIN_S: Final = 60.0
 PACKAGE: Final = Path(sessionizer.__file__).absolute().parent
 """The folder of the installed package."""
 APPLICATION: Final = PACKAGE / "application" / "main.py"
@@ -29,6 +40,22 @@ def driver_python(environment: Mapping[str, str] = os.environ) -> str:
 def has_own_python(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether drivers have a Python environment of their own, which then has its own copy of the package."""
     return driver_python(environment) != sys.executable
+
+
+def package_versions(python: str, names: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the versions of the packages ``names`` in ``python``, as it imports them. None if that does not run."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _VERSIONS, *names],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_WITHIN_S,
+            check=True,
+        )
+        found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    return found
 
 
 def jar_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -62,10 +62,9 @@ def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
 
 
 def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool = False) -> None:
-    """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DamagedFile.
+    """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DataElsewhere, DamagedFile.
 
-    ``to_upgrade``: whether an older revision, which this release can bring to its own, is enough. Raises DataElsewhere
-    if its data is not in the data root that is given: there it would begin from scratch.
+    ``to_upgrade``: whether an older revision, which this release can bring to its own, is enough.
     """
     kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
     if to_upgrade and kept is not None and kept.revision in revisions_before_head():
@@ -74,6 +73,12 @@ def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool
     if cause is not None:
         made = None if kept is None else kept_fingerprint(home, lineage).versions.get(RELEASE)
         raise UnreadableLineage(home.name, lineage, cause if made is None else f"release {made} made it: {cause}")
+    require_data_here(home, lineage)
+
+
+def require_data_here(home: StreamHome, lineage: str) -> None:
+    """Raise DataElsewhere if the data of ``lineage`` is not in the given data root. Raises DamagedFile."""
+    kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
     if kept is not None and kept.data != now.data:
         at_home = str(home.platform)
         raise DataElsewhere(home.name, lineage, DATA_VARIABLE, kept.data or at_home, now.data or at_home)

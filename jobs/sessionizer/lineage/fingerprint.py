@@ -95,18 +95,6 @@ def note_programs(home: StreamHome, lineage: str) -> None:
     write_fingerprint(home, lineage, Fingerprint(now.code, {**kept.versions, **now.versions}, kept.configuration))
 
 
-def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
-    """Name the release and the line of the engine that ``lineage`` ran by and that is not installed here."""
-    kept, now = kept_fingerprint(home, lineage).versions, present_versions()
-    release = kept.get(RELEASE)
-    told = [] if release in {None, now[RELEASE]} else [f"it ran by release {release}, and {now[RELEASE]} is installed"]
-    changed = other_line(kept, now)
-    if changed is not None:
-        name, before, present = changed
-        told.append(f"its driver needs {name} {before}, and {present} is installed: install it before the next start")
-    return tuple(told)
-
-
 def require_same_engine(home: StreamHome, lineage: str) -> None:
     """Raise EngineChanged if another line of Spark or Delta made ``lineage``. Raises DamagedFile."""
     changed = other_line(kept_fingerprint(home, lineage).versions, _installed())

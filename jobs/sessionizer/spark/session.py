@@ -176,8 +176,12 @@ def _let_local_workers_import_us() -> None:
 
 
 def check_client_version() -> None:
-    """Check the version of pyspark-client, which unpacks over pyspark: another version silently replaces files."""
-    versions = {name: importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
-    if len(set(versions.values())) != 1:
+    """Check the version of pyspark-client in the folder of pyspark: another version silently replaces its files."""
+    try:
+        found = [importlib.metadata.distribution(name) for name in ("pyspark", "pyspark-client")]
+    except importlib.metadata.PackageNotFoundError:  # drivers need no client
+        return
+    versions = {each.name: each.version for each in found}
+    if len(set(versions.values())) != 1 and len({each.locate_file("") for each in found}) == 1:
         message = f"pyspark and pyspark-client must be of one version, found {versions}"
         raise ImportError(message)

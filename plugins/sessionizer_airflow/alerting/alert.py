@@ -16,6 +16,8 @@ class Kind(StrEnum):
     """The driver ended or hung. The supervisor starts another."""
     GAVE_UP = "gave_up"
     """The supervisor starts no driver until a user has mended the cause."""
+    ROLLED_BACK = "rolled_back"
+    """A new lineage never made a batch. The next driver returns to the lineage before, as a user approved."""
     WAITING = "waiting"
     """Something around the stream has kept it down for a while.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sessionizer.deployment.releases import release_for_next_start
+from sessionizer.launch.installation import jar_folder
 from sessionizer_airflow.launching.cluster import ClusterLauncher
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.deployment.releases import InstalledRelease
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.cluster import ClusterManager
@@ -39,8 +44,10 @@ class ConnectionLauncher:
         target = SparkTarget.of(self.connection)
         if target.hands_on:
             self.project.archive.make()
-        launcher = self._cluster(target.master, target.namespace) if target.is_in_cluster else self._local
-        return launcher.launch(home, call)
+        if target.is_in_cluster:
+            return self._cluster(target.master, target.namespace).launch(home, call)
+        release = release_for_next_start(home).release
+        return LocalLauncher(partial(self.command, release=release), release).launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
@@ -54,15 +61,25 @@ class ConnectionLauncher:
         """See ``Launcher.end_by_force``."""
         self._launcher_of(traces).end_by_force(traces)
 
-    def command(self, call: DriverCall, settings: Mapping[str, str] | None = None) -> list[str]:
-        """Return the command that is the driver in client mode, and submits it in cluster mode."""
+    def command(
+        self,
+        call: DriverCall,
+        settings: Mapping[str, str] | None = None,
+        release: InstalledRelease | None = None,
+    ) -> list[str]:
+        """Return the command that is the driver in client mode, and submits it in cluster mode.
+
+        ``release``: the environment of the driver, None for the default one.
+        """
+        environment = os.environ if release is None else release.environment(os.environ)
         job = SparkJob(
             name=f"{call.stream}.driver",
             application=self.project.application,
             arguments=call.argv(),
-            jars=self.project.jars,
+            jars=self.project.jars if release is None else jar_folder(environment),
             archive=self.project.archive,
             settings=settings or {},
+            environment=environment,
         )
         return submit_command(job, self.connection)
 

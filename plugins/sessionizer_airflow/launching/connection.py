@@ -94,18 +94,20 @@ class SparkTarget:
         """Whether the cluster copies submitted files to its machines, so that these need none of ours."""
         return self.manager in {Manager.YARN, Manager.STANDALONE}
 
-    def options(self, jars: Path, archive: PackageArchive) -> dict[str, Any]:
-        """Return the options by which the package, ``jars`` and Python reach the job.
+    def options(
+        self, jars: Path, archive: PackageArchive, environment: Mapping[str, str] = os.environ
+    ) -> dict[str, Any]:
+        """Return the options by which the package, ``jars`` and the Python of ``environment`` reach the job.
 
         A driver on this machine uses the Python of drivers, a driver elsewhere its own. YARN and a standalone master
         are given the package as its ``archive``. On Kubernetes each named path must exist in the image.
         """
         has_python = self.is_in_cluster or self.manager in COPIES_VARIABLES
-        python = None if has_python else python_variables(os.environ)
+        python = None if has_python else python_variables(environment)
         # Every option is set, because a task may have options of another connection.
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         # Drivers with a Python environment of their own find the package there.
-        by_path = {} if has_own_python() else {"spark.executorEnv.PYTHONPATH": str(archive.package.parent)}
+        by_path = {} if has_own_python(environment) else {"spark.executorEnv.PYTHONPATH": str(archive.package.parent)}
         locale = cluster_locale(self.manager if self.is_in_cluster else None)
         if self.manager is Manager.LOCAL:
             return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}

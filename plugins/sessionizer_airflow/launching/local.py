@@ -23,6 +23,7 @@ from sessionizer_airflow.launching.spark_submit import job_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.deployment.releases import InstalledRelease
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
 
@@ -35,19 +36,23 @@ class LocalLauncher:
     """Launcher that runs a driver in a session of its own, so that no signal, terminal or end of ours reaches it.
 
     With a ``local[...]`` master the whole job is that process. With any other master in client mode only the driver is.
+    ``release``: the environment of the driver, None for the default one.
     """
 
     command_of: Callable[[DriverCall], list[str]]
+    release: InstalledRelease | None = None
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """See ``Launcher.launch``."""
         command = self.command_of(call)
         home.prepare()
         home.prepare_own()
-        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)))
+        python = None if self.release is None else str(self.release.python)
+        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)), python=python)
         LAUNCH_FILE.of(home).write(launch)
         named = named_variables(home, call.folders.streams)
-        environment = {**job_environment(os.environ, named), LOG_VARIABLE: launch.log}
+        given = os.environ if self.release is None else self.release.environment(os.environ)
+        environment = {**job_environment(given, named), LOG_VARIABLE: launch.log}
         launch = launch.add_process(start_detached(command, Path(launch.log), environment))
         LAUNCH_FILE.of(home).write(launch)
         return launch

@@ -29,7 +29,8 @@ OUR_PROGRAMS = str(Path(sys.executable).parent)
 class SparkJob:
     """Python ``application`` with its ``arguments``, the folder of ``jars`` and the package that it needs.
 
-    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines.
+    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines. ``environment``
+    names the Python of the job.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SparkJob:
     jars: Path
     archive: PackageArchive
     settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
@@ -47,7 +49,7 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     Raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
-    options = target.options(job.jars, job.archive)
+    options = target.options(job.jars, job.archive, job.environment)
     options["conf"] |= job.settings
     return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 

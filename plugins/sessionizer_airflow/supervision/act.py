@@ -19,6 +19,7 @@ from sessionizer.control.records.launch_record import LAUNCH_FILE, read_launch
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.trial.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
@@ -29,6 +30,7 @@ from sessionizer_airflow.supervision.decide import (
     GiveUp,
     Launch,
     Replace,
+    RollBack,
     StandBy,
     Wait,
     decide,
@@ -118,7 +120,7 @@ class Supervisor:
 
     def _take_note(self, situation: Situation) -> None:
         """Record a new failure, or the end of a wait."""
-        driver, failure = situation.driver, failure_of(situation.driver)
+        driver, failure = situation.driver, failure_of(situation.driver, situation.unstarted)
         if failure is not None and situation.wanted and failure.uid != self.ledger.read().settled_uid:
             self._conclude(failure, driver)
         if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
@@ -187,6 +189,8 @@ class Supervisor:
                 self.launch()
             case Replace():
                 self._replace(decision, situation)
+            case RollBack(lineage, why):
+                self._roll_back(lineage, why, situation)
             case StandBy(why, stop=str(uid)):
                 request_stop(self.home, uid, why)
             case GiveUp(reason, remedy):
@@ -203,7 +207,14 @@ class Supervisor:
             self._launch_failed = uid
             raise
         whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
+        if record.python is not None:
+            whereabouts += f", by {record.python}"
         self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
+
+    def _roll_back(self, lineage: str, why: str, situation: Situation) -> None:
+        """Fail the trial of ``lineage``, and give the lineage before a full budget. The next driver rolls back."""
+        fail_unstarted(self.home, lineage, f"it never made a batch: {why}")
+        self.ledger.write(reset_budget(self.ledger.read(), situation.driver.uid if situation.driver else None))
 
     def _replace(self, decision: Replace, situation: Situation) -> None:
         """End the driver: fence it first, then kill its processes. Only completed steps are told."""
@@ -222,6 +233,7 @@ class Supervisor:
                 uid=uid,
                 lifetime_ms=driver.lifetime_ms,
                 log=driver.log,
+                unstarted=situation.unstarted,
             )
             self._conclude(failure, driver)
 

@@ -15,6 +15,7 @@ from sessionizer_airflow.supervision.failures import (
     describe_end,
     failure_of,
     is_gone_at,
+    is_rollback_due,
     reason_to_give_up,
     what_to_do,
 )
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.lineage.trial.unstarted import UnstartedLineage
     from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
@@ -68,6 +70,14 @@ class Replace:
 
 
 @dataclass(frozen=True)
+class RollBack:
+    """Decision to fail the trial of ``lineage``, which never made a batch. The next driver rolls back from it."""
+
+    lineage: str
+    why: str
+
+
+@dataclass(frozen=True)
 class GiveUp:
     """Decision to start no more drivers: no restart can help, or too many did not. A user has to act."""
 
@@ -88,7 +98,7 @@ class StandBy:
     unattended: bool = False
 
 
-Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
+Decision = Launch | Adopt | Wait | Replace | RollBack | GiveUp | StandBy
 
 
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
@@ -96,7 +106,7 @@ def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionP
     decision = _decision(situation, record, policy, now_ms)
     # A failed action is not retried before its time, as long as the cause lasts.
     hindered = record.waiting_since is not None and now_ms < record.restart_at
-    if hindered and isinstance(decision, Launch | Replace):
+    if hindered and isinstance(decision, Launch | Replace | RollBack):
         return _backing_off(record)
     return decision
 
@@ -111,7 +121,7 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
         return _judge_live(driver, record, policy, now_ms)
     if driver.present:
         return _judge_leaving(driver, now_ms)
-    return _judge_ended(driver, record, policy, now_ms)
+    return _judge_ended(driver, situation.unstarted, record, policy, now_ms)
 
 
 def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
@@ -155,13 +165,21 @@ def _judge_leaving(driver: DriverStatus, now_ms: int) -> Decision:
     return left_over(driver)
 
 
-def _judge_ended(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _judge_ended(
+    driver: DriverStatus,
+    unstarted: UnstartedLineage | None,
+    record: SupervisionRecord,
+    policy: SupervisionPolicy,
+    now_ms: int,
+) -> Decision:
     if driver.uid == record.settled_uid:
         return Launch(f"driver {driver.uid} was dealt with")
-    failure = failure_of(driver)
+    failure = failure_of(driver, unstarted)
     if failure is None:
         return Launch(describe_end(driver))
     record = add_failure(record, failure, policy, now_ms)
+    if unstarted is not None and is_rollback_due(record, failure, policy):
+        return RollBack(unstarted.lineage, failure.what)
     if record.given_up:
         return GiveUp(reason_to_give_up(record, policy), what_to_do(record))
     return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)

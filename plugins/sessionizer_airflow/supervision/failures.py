@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import KILLED
-from sessionizer.causes.table import cause_of
+from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.errors import Verdict
 from sessionizer.redaction import redacted
@@ -14,6 +14,7 @@ from sessionizer.redaction import redacted
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.lineage.trial.unstarted import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 LINE_LIMIT = 300
@@ -24,7 +25,8 @@ GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 class Failure:
     """Event ``what`` with its ``cause``. ``uid`` is the failed driver, None if none was started or could be asked.
 
-    ``lifetime_ms`` (ms) says how long the driver had worked. ``log`` is the file with its output.
+    ``lifetime_ms`` (ms) says how long the driver had worked. ``log`` is the file with its output. ``unstarted``: the
+    lineage that it did not bring to a batch.
     """
 
     what: str
@@ -32,15 +34,27 @@ class Failure:
     uid: str | None = None
     lifetime_ms: int = 0
     log: str | None = None
+    unstarted: UnstartedLineage | None = None
 
     @property
     def remedy(self) -> str:
-        """The remedy, and the log to read."""
-        return f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
+        """The remedy, the log to read, and the way back if the newest change may be the cause."""
+        remedy = f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
+        if self.unstarted is None or not self.unstarted.way_back or not self.is_of_the_change:
+            return remedy
+        return f"{remedy}. Or {self.unstarted.way_back}"
+
+    @property
+    def is_of_the_change(self) -> bool:
+        """Whether the change of code or spec may have caused it, so that the lineage before may do better."""
+        return self.cause.verdict is not Verdict.TRANSIENT and self.cause.name not in OF_ANY_LINEAGE
 
 
-def failure_of(driver: DriverStatus | None) -> Failure | None:
-    """Return the failure that ended the driver. None if it lives, or ended as it was told to."""
+def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None = None) -> Failure | None:
+    """Return the failure that ended the driver. None if it lives, or ended as it was told to.
+
+    ``unstarted``: the lineage that it did not bring to a batch.
+    """
     if driver is None or not driver.has_ended or driver.ended_on_purpose:
         return None
     return Failure(
@@ -49,7 +63,21 @@ def failure_of(driver: DriverStatus | None) -> Failure | None:
         uid=driver.uid,
         lifetime_ms=driver.lifetime_ms,
         log=driver.log,
+        unstarted=unstarted,
     )
+
+
+def is_rollback_due(record: SupervisionRecord, failure: Failure, policy: SupervisionPolicy) -> bool:
+    """Whether to roll back to the lineage before, as a user approved, because the new one never made a batch.
+
+    ``record``: the one that has the ``failure``. A terminal cause is enough. Others may be chance, so a number of
+    starts must have failed, and at most as many as the budget allows.
+    """
+    lineage = failure.unstarted
+    if lineage is None or not lineage.rolls_back or not failure.is_of_the_change:
+        return False
+    starts = min(lineage.starts, policy.restart_budget + 1)
+    return failure.cause.verdict is Verdict.TERMINAL or record.false_starts >= starts
 
 
 def cause_of_end(driver: DriverStatus) -> Cause:
@@ -106,6 +134,10 @@ def add_failure(
         remedy=failure.remedy,
         counted_uid=failure.uid or record.counted_uid,
     )
+    if failure.unstarted is not None:
+        record = _add_false_start(record, failure.unstarted.lineage)
+    if is_rollback_due(record, failure, policy):
+        return record
     match failure.cause.verdict:
         case Verdict.TRANSIENT:
             attempts = record.attempts + 1
@@ -122,6 +154,11 @@ def add_failure(
                 restart_at=now_ms + policy.backoff(failures),
                 given_up=failures > policy.restart_budget,
             )
+
+
+def _add_false_start(record: SupervisionRecord, lineage: str) -> SupervisionRecord:
+    before = record.false_starts if record.false_starts_of == lineage else 0
+    return replace(record, false_starts=before + 1, false_starts_of=lineage)
 
 
 def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> str:

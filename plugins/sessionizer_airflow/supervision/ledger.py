@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.deployment.releases import release_to_return
 from sessionizer.errors import SessionizerError, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.failures import (
@@ -14,6 +15,7 @@ from sessionizer_airflow.supervision.failures import (
     end_wait,
     is_due_to_tell,
     is_known,
+    is_rollback_due,
     told_of_waiting,
 )
 from sessionizer_airflow.supervision.tell import alert_on_failure, alert_on_waiting, alert_on_work
@@ -66,10 +68,20 @@ class Ledger:
         record = add_failure(before, failure, self.policy, now_ms)
         self.write(record)
         self.count("given_up" if record.given_up else _counter(failure))
-        alert = alert_on_failure(self.home.name, failure, record, self.policy, driver)
+        due = is_rollback_due(record, failure, self.policy)
+        to_install = self._programs_to_install(failure) if due else ""
+        alert = alert_on_failure(self.home.name, failure, record, self.policy, driver, to_install)
         if alert is not None:
             self.tell(alert)
         return True
+
+    def _programs_to_install(self, failure: Failure) -> str:
+        """Say which programs the lineage before needs and this machine lacks. Empty if none."""
+        before = failure.unstarted.before if failure.unstarted else None
+        try:
+            return "" if before is None else release_to_return(self.home, before).remedy
+        except SessionizerError as error:
+            return str(error)
 
     def note_waiting(self, driver: DriverStatus | None, wanted_since: int = 0) -> None:
         """Alert users, once, of a transient cause that has lasted while the stream should run (since, epoch ms)."""

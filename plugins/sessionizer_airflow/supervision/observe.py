@@ -6,31 +6,39 @@ Light: a few small files of the control directory, no Spark, no Airflow. Times a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.patience import Patience
 from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.lineage.trial.unstarted import examine_unstarted
 
 if TYPE_CHECKING:
     from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.unstarted import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+
+SICK: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """Desired state of the stream, and its driver.
 
-    ``unfinished``: the command that has the stream, if the stream is in maintenance.
+    ``unfinished``: the command that has the stream, if the stream is in maintenance. ``unstarted``: the lineage, if the
+    driver did not bring it to a batch and no other has since a command changed it.
     """
 
     desired: Desired
     driver: DriverStatus | None = None
     unfinished: UnfinishedOperation | None = None
+    unstarted: UnstartedLineage | None = None
 
     @property
     def wanted(self) -> bool:
@@ -52,4 +60,5 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
         desired=desired,
         driver=driver if driver.uid else None,
         unfinished=read_unfinished(home, driver.owner, now_ms) if in_maintenance else None,
+        unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in SICK else None,
     )

@@ -12,8 +12,8 @@ from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.failures import GO_ON, first_line, reason_to_give_up, what_to_do
+from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, RollBack, StandBy, Wait
+from sessionizer_airflow.supervision.failures import GO_ON, first_line, is_rollback_due, reason_to_give_up, what_to_do
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import Health, SupervisionRecord
@@ -31,18 +31,20 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
     """Return the log line for a decision made at ``now_ms`` (epoch)."""
     match decision:
         case Launch(why):
-            return f"launching a driver: {why}"
+            line = f"launching a driver: {why}"
         case Adopt(uid, state):
-            return f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
+            line = f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
         case Wait(until_ms, why):
-            return f"waiting until {clock_time(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
+            line = f"waiting until {clock_time(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
         case Replace(uid, why, out_of_sight=out_of_sight):
-            return f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
+            line = f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
+        case RollBack(lineage, why):
+            line = f"rolling back: lineage {lineage} never made a batch: {why}"
         case GiveUp(reason, remedy):
-            return f"giving up: {reason}. What to do: {remedy}"
+            line = f"giving up: {reason}. What to do: {remedy}"
         case StandBy(why, stop=stop):
-            asked = f", and driver {stop} is asked to stop" if stop else ""
-            return f"standing by: {why}{asked}"
+            line = f"standing by: {why}" + (f", and driver {stop} is asked to stop" if stop else "")
+    return line
 
 
 def subject(decision: Decision) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ def level_of(decision: Decision) -> int:
     match decision:
         case GiveUp():
             return logging.ERROR
-        case Replace() | StandBy(unattended=True):
+        case Replace() | RollBack() | StandBy(unattended=True):
             return logging.WARNING
         case Wait(orderly=orderly):
             return logging.INFO if orderly else logging.WARNING
@@ -125,12 +127,22 @@ def level_of_alert(alert: Alert) -> int:
 
 
 def alert_on_failure(
-    stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: DriverStatus | None
+    stream: str,
+    failure: Failure,
+    record: SupervisionRecord,
+    policy: SupervisionPolicy,
+    driver: DriverStatus | None,
+    to_install: str = "",
 ) -> Alert | None:
     """Make the alert on a failure that is new on ``record``.
 
-    None for a transient cause, which may be over in a moment.
+    ``to_install``: what the lineage before needs. None for a transient cause, which may be over in a moment.
     """
+    if failure.unstarted is not None and is_rollback_due(record, failure, policy):
+        left, before = failure.unstarted.lineage, failure.unstarted.before
+        reason = f"lineage {left} never made a batch, so the stream returns to lineage {before}: {failure.what}"
+        mend = f"before the next upgrade, {failure.cause.remedy}"
+        return _alert(stream, Kind.ROLLED_BACK, reason, f"{to_install}. {mend}" if to_install else mend, driver)
     if record.given_up:
         reason = _named(failure, reason_to_give_up(record, policy))
         return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)

@@ -29,6 +29,14 @@ def nothing(_: Path) -> dict[str, str]:
     return {}
 
 
+def broken_package(home: Path) -> dict[str, str]:
+    """The variables by which a package that drivers import does not load."""
+    folder = home / "broken"
+    folder.mkdir()
+    (folder / "typer.py").write_text("import no_such_package\n")
+    return {"PYTHONPATH": str(folder)}
+
+
 @dataclass(frozen=True)
 class FalseStart:
     """Drivers on `master`, in such an `environment`, with what the `project` has, do not start for `cause`."""
@@ -45,6 +53,7 @@ FALSE_STARTS = {
     "a Java that is too old": FalseStart("old_java", "class files up to", environment=spark_of_a_later_java),
     "no memory": FalseStart("no_memory", "of heap", environment=lambda _: {"SPARK_DRIVER_MEMORY": "900000g"}),
     "YARN without its configuration": FalseStart("no_yarn_configuration", "HADOOP_CONF_DIR", "yarn"),
+    "code that does not load": FalseStart("broken_code", "no_such_package", environment=broken_package),
     "no application": FalseStart(
         "no_application", "/nowhere/main.py", project={"application": Path("/nowhere/main.py")}
     ),

@@ -107,6 +107,7 @@ def test_a_problem_is_the_exit_code(
 ) -> None:
     platform.add("visits")
     monkeypatch.setattr(examination, "facts", Made())
+    monkeypatch.setattr(examination, "package_versions", lambda *_: GOOD)
     places = ("--home", str(platform.home), "--streams", str(platform.streams), "--json")
     assert main("doctor", *places) == UNFIT
     found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
@@ -117,7 +118,6 @@ def test_a_problem_is_the_exit_code(
 class Made:
     """Facts of a machine without Java."""
 
-    package_versions = staticmethod(lambda *_: GOOD)
     java_program = staticmethod(lambda: "java")
     java_version = staticmethod(lambda _: None)
     refusal_to_write = staticmethod(lambda _: "")

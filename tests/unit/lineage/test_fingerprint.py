@@ -24,7 +24,6 @@ from sessionizer.lineage.fingerprint import (
     kept_fingerprint,
     other_line,
     present_fingerprint,
-    programs_needed,
     require_same_engine,
     write_fingerprint,
 )
@@ -75,15 +74,6 @@ def test_a_damaged_record_is_not_guessed(home: StreamHome, damage: str) -> None:
     FINGERPRINT_FILE.of(home, lineage).path.write_text(damage)
     with pytest.raises(DamagedFile):
         require_same_engine(home, lineage)
-
-
-def test_a_rollback_says_which_programs_the_lineage_before_needs(home: StreamHome) -> None:
-    lineage, born = start_lineage(home), present_fingerprint()
-    assert programs_needed(home, lineage) == ()
-    write_fingerprint(home, lineage, Fingerprint(born.code, {**born.versions, RELEASE: "0.0.9", SPARK: "4.1.9"}))
-    release, engine = programs_needed(home, lineage)
-    assert "release 0.0.9" in release
-    assert "spark 4.1.9" in engine
 
 
 @pytest.mark.parametrize("program", [SPARK, DELTA])

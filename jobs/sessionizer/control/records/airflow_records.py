@@ -24,7 +24,7 @@ class SupervisionRecord(JsonRecord):
     transient cause, since ``waiting_since``. ``waiting_told`` tells whether a notification of it was sent.
     ``counted_uid`` is the driver of the newest failure. ``settled_uid`` is a dead driver that a user has dealt with, so
     its end counts no more. A driver that cannot be seen has given no sign since ``unseen_since`` by our own clock, and
-    its last sign is ``unseen_beat``.
+    its last sign is ``unseen_beat``. ``false_starts`` of the lineage ``false_starts_of`` ended before its first batch.
     """
 
     failures: int = 0
@@ -41,6 +41,8 @@ class SupervisionRecord(JsonRecord):
     unseen_beat: int | None = None
     waiting_told: bool = False
     given_up: bool = False
+    false_starts: int = 0
+    false_starts_of: str | None = None
 
 
 SUPERVISION_FILE: Final = ControlFile("supervision.json", SupervisionRecord)

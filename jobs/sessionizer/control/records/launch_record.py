@@ -29,12 +29,13 @@ class LaunchRecord(JsonRecord):
     It is also written before the process exists: then the process's fields, from ``pid`` on, are None. In cluster mode
     that process only submits. The cluster manager of ``master`` then knows the driver as ``submission`` (a YARN tag, a
     Kubernetes ``namespace:pod``), until ``ended_at`` (epoch ms), when it was killed. A launch that failed has an
-    ``ended_at``, too.
+    ``ended_at``, too. ``python``: that of another release, None for the default one.
     """
 
     uid: str
     at: int
     log: str
+    python: str | None = None
     pid: int | None = None
     process_started: int | None = None
     host: str | None = None

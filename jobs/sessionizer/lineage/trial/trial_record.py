@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 _SETTLED: Final = {Outcome.PASSED, Outcome.ACCEPTED}
+BY_TRIAL: Final = "the trial of lineage "
+"""Name of the approver of an automatic rollback, before the lineage that failed."""
 NOTHING: Final = Baseline(Figures(), Figures())
 
 

@@ -6,15 +6,15 @@ is killed anywhere, the next driver resumes it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.trial.trial_record import trial_of_active
+from sessionizer.lineage.checkpoint_record import require_data_here
+from sessionizer.lineage.trial.trial_record import BY_TRIAL, trial_of_active
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.failures.passing import passes
 from sessionizer.spark.session import spark_session
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions
 
-BY_TRIAL: Final = "the trial of lineage "
-
 
 def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
     """Roll back to the lineage before if the active one failed its trial and the user approved a rollback.
@@ -43,7 +41,7 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
         return
     active = active_lineage(home)
     if active is not None:
-        require_readable_lineage(home, active)
+        require_data_here(home, active)  # an older release may leave a lineage that it cannot read
     signs = VitalSigns(home, lease)
     with signs.beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))

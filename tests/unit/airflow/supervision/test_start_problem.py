@@ -31,6 +31,10 @@ PROBLEMS = {
     "missing_application": (known.NO_APPLICATION, "there is no application /nowhere/main.py"),
     "missing_jar": (known.NO_JAR, "there is no jar /opt/jars/delta.jar"),
     "no_jars": (known.NO_JAR, "no jar has io.delta.sql.DeltaSparkSessionExtension"),
+    "broken_code": (
+        known.BROKEN_CODE,
+        "its code fails with ModuleNotFoundError: No module named 'sessionizer.cli.application'",
+    ),
     "malformed_master": (known.BAD_MASTER, "sparkle://x is no Spark master"),
     "yarn_without_configuration": (
         known.NO_YARN_CONFIGURATION,

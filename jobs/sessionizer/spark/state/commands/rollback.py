@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
 from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.checkpoint.names import EVENTS
+from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, active_lineage
-from sessionizer.lineage.fingerprint import programs_needed
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.half_written import half_written_batch

@@ -1,0 +1,98 @@
+"""A lineage or a spec that a command has put in force, and that no batch was made by since.
+
+A driver counts the ends of drivers in the trial of its lineage only if it comes so far. The supervisor judges a lineage
+whose code or spec never started, because it sees every start from outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.records.airflow_records import HEALTH_FILE
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.errors import SessionizerError
+from sessionizer.lineage.active import read_lineage
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.judging import Outcome, Terms
+from sessionizer.lineage.trial.trial_record import read_trial, trial_of_active, write_trial
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+IN_PLACE: Final = ("apply", "upgrade")
+"""Commands that may stay in the lineage. Each makes a savepoint first, whose id begins with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnstartedLineage:
+    """The active ``lineage`` of ``stream`` without a batch since a command changed it.
+
+    ``before``: the lineage that a rollback leads to. ``savepoint``: the one made before a change in place.
+    ``rolls_back``: a user approved an automatic rollback with the command. ``starts``: failed starts after which it is
+    due.
+    """
+
+    stream: str
+    lineage: str
+    before: str | None = None
+    savepoint: str | None = None
+    rolls_back: bool = False
+    starts: int = Terms().drivers
+
+    @property
+    def way_back(self) -> str:
+        """Say how a user returns to the state before. Empty if there is no way."""
+        if self.before is not None:
+            return f"run `sessionizer rollback {self.stream}` to return to lineage {self.before}"
+        if self.savepoint is not None:
+            return f"run `sessionizer restore {self.stream} {self.savepoint}` to return to the state before the change"
+        return ""
+
+
+def examine_unstarted(home: StreamHome) -> UnstartedLineage | None:
+    """Return the active lineage if no batch was made since a command changed it. Never raises."""
+    try:
+        return _read_unstarted(home)
+    except (SessionizerError, OSError):  # the driver's own end, or the next command, reports a damaged record
+        return None
+
+
+def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
+    active = read_lineage(home)
+    if active is None:
+        return None
+    if BatchLog(home.lineage(active.lineage).batches).has_batches:
+        return _changed_in_place(home, active.lineage)
+    if active.parent is None:
+        return None
+    trial = read_trial(home, active.lineage)
+    if trial is None:
+        return UnstartedLineage(home.name, active.lineage, active.parent)
+    before, is_open = trial.course.before, trial.outcome is None
+    rolls_back = is_open and trial.terms.goes_back and before is not None
+    return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=trial.terms.drivers)
+
+
+def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
+    done = [each for each in read_operations(home) if each.outcome is Ending.DONE]
+    newest = done[-1] if done else None
+    if newest is None or newest.verb not in IN_PLACE or not newest.lineage_from == newest.lineage_to == lineage:
+        return None
+    health = HEALTH_FILE.of(home).read()
+    if health is not None and health.worked_at > newest.step_at:
+        return None
+    return UnstartedLineage(home.name, lineage, savepoint=f"{newest.verb}-{newest.id}")
+
+
+def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
+    """Fail the open trial of the active ``lineage``, so that the next driver rolls back. Idempotent.
+
+    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    trial = trial_of_active(home)
+    if trial is None or trial.lineage != lineage or trial.outcome is not None:
+        return  # a user promoted or left it meanwhile
+    write_trial(home, trial.decided(Outcome.FAILED, reason))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.FAILED), text=reason, lineage=lineage))

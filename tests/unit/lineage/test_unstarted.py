@@ -1,0 +1,94 @@
+"""A lineage or a spec that no batch was made by since a command: found from the records, and failed once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.airflow_records import HEALTH_FILE, Health
+from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.figures import BatchFacts
+from sessionizer.lineage.trial.judging import Outcome, Terms
+from sessionizer.lineage.trial.trial_record import TRIAL_FILE, accepted, begin_trial, read_trial
+from sessionizer.lineage.trial.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+BATCH = BatchFacts(
+    batch_id=1, read=9, admitted=9, late=0, quarantined=0, sessions=2, open_before=0, open_after=1, held_bytes=9
+)
+
+
+def make_new(home: StreamHome, *, goes_back: bool = True, trial: bool = True) -> tuple[str, str]:
+    before = start_lineage(home)
+    after = make_lineage(home, None)
+    if trial:
+        begin_trial(home, after, "upgrade", before, Terms(goes_back=goes_back))
+    activate_lineage(home, after, before)
+    return before, after
+
+
+def test_a_stream_without_a_command_has_none(home: StreamHome) -> None:
+    assert examine_unstarted(home) is None
+    start_lineage(home)
+    assert examine_unstarted(home) is None
+
+
+@pytest.mark.parametrize(("trial", "goes_back"), [(True, True), (True, False), (False, False)])
+def test_a_new_lineage_is_unstarted_until_its_first_batch(home: StreamHome, trial: bool, goes_back: bool) -> None:
+    before, after = make_new(home, trial=trial, goes_back=goes_back)
+    found = examine_unstarted(home)
+    assert found == UnstartedLineage("clicks", after, before, rolls_back=goes_back, starts=3)
+    assert f"`sessionizer rollback clicks` to return to lineage {before}" in found.way_back
+    BatchLog(home.lineage(after).batches).add(BATCH)
+    assert examine_unstarted(home) is None
+
+
+def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) -> None:
+    before, after = make_new(home)
+    fail_unstarted(home, before, "not the active one")
+    assert examine_unstarted(home) == UnstartedLineage("clicks", after, before, rolls_back=True)
+    fail_unstarted(home, after, "no code")
+    fail_unstarted(home, after, "again")
+    trial = read_trial(home, after)
+    assert trial is not None
+    assert (trial.outcome, trial.course.reason, trial.goes_back) == (Outcome.FAILED, "no code", True)
+    assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
+    marks = [file for file in home.history.iterdir() if "canary" in file.read_text()]
+    assert len(marks) == 1
+
+
+def test_a_promoted_lineage_is_kept(home: StreamHome) -> None:
+    before, after = make_new(home)
+    accepted(home, "alice")
+    fail_unstarted(home, after, "no code")
+    trial = read_trial(home, after)
+    assert trial is not None
+    assert trial.outcome is Outcome.ACCEPTED
+    assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
+
+
+def test_a_change_in_place_leads_back_to_the_savepoint_that_it_made(home: StreamHome) -> None:
+    lineage = start_lineage(home)
+    BatchLog(home.lineage(lineage).batches).add(BATCH)
+    assert examine_unstarted(home) is None
+    done = new_operation(home, "upgrade", "d", "alice", (lineage, 1))
+    write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=lineage))
+    found = examine_unstarted(home)
+    assert found == UnstartedLineage("clicks", lineage, savepoint=f"upgrade-{done.id}")
+    assert f"`sessionizer restore clicks upgrade-{done.id}`" in found.way_back
+    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms() + 1))
+    assert examine_unstarted(home) is None
+
+
+def test_a_damaged_record_is_no_reason_to_roll_back(home: StreamHome) -> None:
+    _, after = make_new(home)
+    TRIAL_FILE.of(home, after).path.write_text("{")
+    assert examine_unstarted(home) is None
