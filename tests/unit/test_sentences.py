@@ -13,6 +13,7 @@ from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
 from sessionizer_airflow.operating.verbs import form_fields
 from support.expected.error_examples import EXAMPLES
+from support.fixtures.reviewed import FOLDER as REVIEWED
 from support.places import REPOSITORY
 from support.sentences import (
     IMPERATIVES,
@@ -80,6 +81,13 @@ def test_no_file_compares_more_sentences_than_it_did(pytestconfig: pytest.Config
     known = json.loads(COMPARED.read_text())
     worse = {file: lines for file, lines in found.items() if len(lines) > known.get(file, 0)}
     assert not worse, "pin fields there, or show the text to the fixture `reviewed`"
+
+
+def test_each_reviewed_text_belongs_to_a_test() -> None:
+    tests = {file.stem: file.read_text(encoding="utf-8") for file in (REPOSITORY / "tests").rglob("test_*.py")}
+    keys = [key for file in REVIEWED.glob("*.json") for key in json.loads(file.read_text())]
+    named = [(key, *key.partition("[")[0].split("::")) for key in keys]
+    assert [key for key, file, test in named if f"def {test}(" not in tests.get(file, "")] == []
 
 
 @pytest.mark.parametrize(

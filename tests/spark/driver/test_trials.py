@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,12 @@ from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.errors import LineageLeft
 from sessionizer.fleet.streams import one_stream
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.trial.judging import Outcome, Terms
 from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.state.commands import rollback
-from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.expected.landed import landed
 from support.processes.driver_process import DriverProcess
@@ -36,18 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFUSING = {**clicks_spec()["mapping"], "event_time": "cast(null as timestamp)"}
-
-
-def stream_at(root: Path) -> Stage:
-    stage = Stage.set_up(root, clicks_spec())
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
-
-
-def bring(stage: Stage, files: list[Path]) -> None:
-    for file in files:
-        shutil.copy2(file, stage.feed)
 
 
 def run(stage: Stage, uid: str) -> None:
@@ -67,16 +51,16 @@ class Failed:
 
 @pytest.fixture
 def failed(spark: SparkSession, tmp_path: Path) -> Failed:
-    stage = stream_at(tmp_path / "moved")
+    stage = Stage.begun(tmp_path / "moved", clicks_spec())
     write_click_files(tmp_path / "clicks", files=3)
     files = sorted((tmp_path / "clicks").iterdir())
-    bring(stage, files[:1])
+    stage.bring(files[:1])
     catch_up(spark, stage)
     first = stage.lineage
     assert first is not None
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
     second = reseed(spark, stage, trial=Terms(batches=2, goes_back=True))
-    bring(stage, files[1:])
+    stage.bring(files[1:])
     with pytest.raises(LineageLeft, match=r"100% of the .* rows that it read were refused, \d% before"):
         run(stage, "unfit")
     stage.write_spec(clicks_spec())
@@ -125,8 +109,8 @@ def test_a_driver_goes_back_and_on_as_if_the_lineage_had_never_been(
     with DriverProcess.start(failed.stage, "next") as driver:
         assert driver.wait() == 0, driver.said
         assert f"back in lineage {failed.first}" in driver.said
-    steady = stream_at(tmp_path / "steady")
-    bring(steady, failed.files)
+    steady = Stage.begun(tmp_path / "steady", clicks_spec())
+    steady.bring(failed.files)
     drain(spark, steady)
     assert landed(steady).sessions
     assert landed(failed.stage) == landed(steady)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +14,7 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.trial.trial_record import read_trial
-from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
@@ -96,10 +92,8 @@ def new_stage(spark: SparkSession, tmp_path: Path) -> Callable[[str], Stage]:
     write_click_files(tmp_path / "clicks", files=FILES)
 
     def build(name: str) -> Stage:
-        stage = Stage.set_up(tmp_path / name, clicks_spec())
-        stage.stream_home.prepare()
-        start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-        bring(stage, tmp_path / "clicks", 0, HALF)
+        stage = Stage.begun(tmp_path / name, clicks_spec())
+        stage.bring(sorted((tmp_path / "clicks").iterdir())[:HALF])
         catch_up(spark, stage)
         write_desired(stage.stream_home, DesiredState.STOPPED, by="ann", why="at night")
         stage.write_spec(clicks_spec(gap_timeout="5 seconds"))
@@ -108,17 +102,12 @@ def new_stage(spark: SparkSession, tmp_path: Path) -> Callable[[str], Stage]:
     return build
 
 
-def bring(stage: Stage, clicks: Path, first: int, end: int) -> None:
-    for file in sorted(clicks.iterdir())[first:end]:
-        shutil.copy2(file, stage.feed)
-
-
 def assert_as_the_steady_one(spark: SparkSession, stage: Stage, steady: Stage, clicks: Path) -> None:
     """The stream ends as one through the same verb that nobody killed."""
     typed = Typed.apply(steady, *ON_TRIAL, "--approve", digest_of(steady, *ON_TRIAL))
     assert typed.end() == 0, typed.said
     for each in (steady, stage):
-        bring(each, clicks, HALF, FILES)
+        each.bring(sorted(clicks.iterdir())[HALF:])
         drain(spark, each)
     assert landed(steady).sessions
     assert landed(stage) == landed(steady)

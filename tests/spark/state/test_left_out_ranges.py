@@ -16,8 +16,6 @@ from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.left_out import leaving_out
@@ -29,7 +27,6 @@ from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.lineages.switch_plan import Start
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
-from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
 from support.faults.killed_verbs import killed_before_each_write
@@ -210,10 +207,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> Callable[[str], Brought]:
 
 
 def stream_of(source: dict[str, Any], root: Path) -> Stage:
-    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
+    return Stage.begun(root, {**clicks_spec(), "source": source})
 
 
 def end_of(stage: Stage) -> Any:

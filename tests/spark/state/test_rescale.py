@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
@@ -27,7 +26,6 @@ from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import landed
 from support.places import REPOSITORY
@@ -51,18 +49,6 @@ if TYPE_CHECKING:
 PROGRAM_WITHIN_S = 300
 
 
-def stream_at(root: Path, data: str | None = None) -> Stage:
-    stage = Stage.set_up(root, clicks_spec(), data=data)
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
-
-
-def bring(stage: Stage, files: list[Path]) -> None:
-    for file in files:
-        shutil.copy2(file, stage.feed)
-
-
 def rescale(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
     """The command, as a program of its own."""
     places: tuple[str, ...] = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
@@ -77,11 +63,12 @@ def rescale(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
 def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     spark: SparkSession, tmp_path: Path, data: str | None
 ) -> None:
-    moved, steady = stream_at(tmp_path / "moved", data), stream_at(tmp_path / "steady")
+    moved = Stage.begun(tmp_path / "moved", clicks_spec(), data=data)
+    steady = Stage.begun(tmp_path / "steady", clicks_spec())
     write_click_files(tmp_path / "clicks", files=6)
     files = sorted((tmp_path / "clicks").iterdir())
     for stage in (moved, steady):
-        bring(stage, files[:3])
+        stage.bring(files[:3])
         catch_up(spark, stage)
     home, before = moved.stream_home, moved.lineage
 
@@ -111,7 +98,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     assert (running.applied, running.pending) == ((), ()), "the file says what is run"
     require_continuity(spark, running, home, str(moved.lineage))
     for stage in (moved, steady):
-        bring(stage, files[3:])
+        stage.bring(files[3:])
         drain(spark, stage)
     assert landed(steady).sessions
     assert landed(moved) == landed(steady)
@@ -120,7 +107,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
 @pytest.fixture
 def stopped(spark: SparkSession, tmp_path: Path) -> Stage:
     """A stream that is stopped."""
-    stage = stream_at(tmp_path)
+    stage = Stage.begun(tmp_path, clicks_spec())
     write_click_files(stage.feed, files=1)
     catch_up(spark, stage)
     return stage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +10,9 @@ from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.state.commands import rollback
 from sessionizer.spark.state.commands.rollback import RollbackRunner, plan_rollback
 from sessionizer.state.commands.rollback import Rollback
-from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
@@ -31,18 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def stream_at(root: Path, data: str | None = None) -> Stage:
-    stage = Stage.set_up(root, clicks_spec(), data=data)
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
-
-
-def bring(stage: Stage, files: list[Path]) -> None:
-    for file in files:
-        shutil.copy2(file, stage.feed)
-
-
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:
     return approved(stage.stream_home, Rollback.name, RollbackRunner(spark=spark, home=stage.stream_home).look())
 
@@ -51,10 +35,11 @@ def operation_of(spark: SparkSession, stage: Stage) -> Operation:
 def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     spark: SparkSession, tmp_path: Path, data: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved, steady = stream_at(tmp_path / "moved", data), stream_at(tmp_path / "steady")
+    moved = Stage.begun(tmp_path / "moved", clicks_spec(), data=data)
+    steady = Stage.begun(tmp_path / "steady", clicks_spec())
     write_click_files(tmp_path / "clicks", files=6)
     files = sorted((tmp_path / "clicks").iterdir())
-    bring(moved, files[:2])
+    moved.bring(files[:2])
     catch_up(spark, moved)
     first = moved.lineage
     with pytest.raises(NoWayBack, match="it began without the state of another"):
@@ -62,7 +47,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
 
     moved.write_spec({**clicks_spec(gap_timeout="5 seconds"), "key_groups": 6})  # a bad release: too many sessions
     second = reseed(spark, moved)
-    bring(moved, files[2:4])
+    moved.bring(files[2:4])
     catch_up(spark, moved)
     plan = plan_rollback(spark, moved.stream_home)
     assert (plan.leaves, plan.verb, plan.lineage) == (second, "rescale", first)
@@ -97,8 +82,8 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     assert again.lineage_to == first, "it was killed after its last step"
 
     moved.write_spec(clicks_spec())
-    bring(moved, files[4:])
-    bring(steady, files)
+    moved.bring(files[4:])
+    steady.bring(files)
     for stage in (moved, steady):
         drain(spark, stage)
     assert landed(steady).sessions

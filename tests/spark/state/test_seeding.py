@@ -10,8 +10,6 @@ from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.data_root import uri_of
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
@@ -19,7 +17,6 @@ from sessionizer.spark.state.group_logs import FirstLog, carried
 from sessionizer.spark.state.lineages.initial_log import pack
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -52,9 +49,7 @@ def test_a_kill_at_any_step_leaves_the_stream_as_it_was(spark: SparkSession, tmp
 @pytest.fixture(scope="module")
 def half_read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """A stopped stream with open sessions. What is refused leaves it as it was, what is not has it go on."""
-    stage = Stage.set_up(tmp_path_factory.mktemp("half-read"), clicks_spec())
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    stage = Stage.begun(tmp_path_factory.mktemp("half-read"), clicks_spec())
     write_click_files(stage.feed, files=3)
     catch_up(spark, stage)
     return stage

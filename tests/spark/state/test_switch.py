@@ -12,13 +12,10 @@ from sessionizer.checkpoint.batch_logs import planned_batch
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.control.execution import execute
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
-from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import landed, table_rows
 from support.processes.in_process import catch_up, drain
@@ -74,10 +71,7 @@ def write_file(stage: Stage, name: str, rows: Sequence[Row]) -> None:
 
 
 def stream_of(source: dict[str, Any], root: Path, data: str | None = None) -> Stage:
-    stage = Stage.set_up(root, {**clicks_spec(), "source": source}, data=data)
-    stage.stream_home.prepare()
-    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
-    return stage
+    return Stage.begun(root, {**clicks_spec(), "source": source}, data=data)
 
 
 def switch_to(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:

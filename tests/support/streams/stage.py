@@ -17,7 +17,7 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from sessionizer.home.data_root import DataPath
@@ -94,12 +94,17 @@ class Stage:
         return stage
 
     @classmethod
-    def begun(cls, root: Path, spec: Mapping[str, Any]) -> Stage:
+    def begun(cls, root: Path, spec: Mapping[str, Any], *, data: str | None = None) -> Stage:
         """A new stage whose stream has a lineage, as a driver makes one, and has read nothing yet."""
-        stage = cls.set_up(root, spec)
+        stage = cls.set_up(root, spec, data=data)
         stage.stream_home.prepare()
         start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
         return stage
+
+    def bring(self, files: Iterable[Path]) -> None:
+        """Copy the files into the feed."""
+        for file in files:
+            shutil.copy2(file, self.feed)
 
     def copied_to(self, root: Path) -> Stage:
         """Copy all its folders, so that a test may change what others share.

@@ -14,18 +14,10 @@ from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from support.fixtures.reviewed import Reviewed
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
+    from support.processes.fabricated_platform import Platform
 
 
 def views(platform: Platform) -> dict[str, StreamView]:

@@ -16,19 +16,12 @@ from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.alone import COOKIE, create_page_alone, listen
 from sessionizer.page.documents import POINTS, bucket_ms
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from support.processes.fabricated_platform import Platform
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
 ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
 
 
 def ask(

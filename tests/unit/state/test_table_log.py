@@ -1,4 +1,4 @@
-"""The batches that a table has taken, by logs as Delta writes them."""
+"""The batches that a table has taken, and its version after one of them, by logs as Delta writes them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from upath import UPath
 
-from sessionizer.state.lineages.table_log import TableLog, read_table_log
+from sessionizer.state.lineages.table_log import TableLog, read_table_log, version_with_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ ROWS = pa.table({"a": [1]})
 
 
 def write(table: Path, *batches: tuple[str, int] | None) -> None:
-    """A commit for each: of a lineage's batch, or of a stranger."""
+    """A commit for each: of a lineage's batch, or of maintenance."""
     for batch in batches:
         transactions = [] if batch is None else [Transaction(app_id=batch[0], version=batch[1])]
         write_deltalake(
@@ -104,3 +104,24 @@ def test_checksums_never_change_the_answer(
         if version in with_checksum:
             checksum(table, version, listed(**newest))
     assert read_table_log(table) == TableLog(len(commits) - 1, newest)
+
+
+@pytest.mark.parametrize(
+    ("batch", "version"),
+    [(9, 6), (5, 6), (4, 4), (3, 4), (2, 4), (1, 1), (0, 1)],
+)
+def test_the_version_after_a_batch_is_the_last_without_later_batches(tmp_path: Path, batch: int, version: int) -> None:
+    write(tmp_path, None, (OTHERS, 40), (OURS, 2), None, None, (OURS, 5), None)
+    assert version_with_batch(tmp_path, OURS, batch) == version
+    assert DeltaTable(str(tmp_path)).version() == 6
+
+
+def test_a_table_that_is_not_there_has_no_version(tmp_path: Path) -> None:
+    assert version_with_batch(tmp_path / "nothing", OURS, 3) is None
+
+
+def test_a_version_is_looked_for_no_further_back_than_it_must(tmp_path: Path) -> None:
+    """A table may have thousands of commits, of which the stream wrote the last few after the batch."""
+    write(tmp_path, (OURS, 1), (OURS, 2), (OURS, 3))
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_text('"txn" that nobody can read')
+    assert version_with_batch(tmp_path, OURS, 2) == 1

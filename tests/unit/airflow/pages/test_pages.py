@@ -22,7 +22,6 @@ from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import Project
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from support.fixtures.reviewed import Reviewed
+    from support.processes.fabricated_platform import Platform
 
 
 @dataclass
@@ -45,12 +45,6 @@ class Client:
         transport = httpx.ASGITransport(app=self.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://airflow.example") as client:
             return await client.get(path)
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
 
 
 def client_of(platform: Platform, *, allowed: bool = True, data: str | None = None) -> Client:

@@ -10,19 +10,11 @@ from sessionizer.control.records.exit_record import stop_requested
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import OrphanedDrivers
 from sessionizer_airflow.reports.orphans import report_orphans
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer_airflow.alerting.alert import Alert
     from support.fixtures.reviewed import Reviewed
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
+    from support.processes.fabricated_platform import Platform
 
 
 def test_orphan_is_reported_until_it_is_gone(

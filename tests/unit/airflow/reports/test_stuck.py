@@ -15,24 +15,16 @@ from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StuckOperations
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.reports.stuck import report_stuck
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from support.expected.heard import Heard
     from support.fixtures.reviewed import Reviewed
+    from support.processes.fabricated_platform import Platform
 
 MINUTE = 60_000
 PATIENCE = 10 * MINUTE
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
 
 
 def begun(home: StreamHome, *, minutes_ago: int, desired: DesiredState = DesiredState.STOPPED) -> OperationRecord:

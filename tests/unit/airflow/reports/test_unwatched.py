@@ -16,7 +16,6 @@ from sessionizer_airflow.errors import OrphanedDrivers, UnwatchedStreams
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,15 +24,10 @@ if TYPE_CHECKING:
     from sessionizer_airflow.alerting.alert import Alert
     from support.expected.heard import Heard
     from support.fixtures.reviewed import Reviewed
+    from support.processes.fabricated_platform import Platform
 
 MINUTE = 60_000
 PATIENCE = 9 * MINUTE
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
 
 
 def died(platform: Platform, name: str, *, minutes_ago: int) -> StreamHome:

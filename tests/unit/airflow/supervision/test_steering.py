@@ -18,18 +18,10 @@ from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.operators.supervise_stream import SetDesiredState, SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Platform:
-    (tmp_path / "specs").mkdir()
-    return Platform(tmp_path / "home", tmp_path / "specs")
+    from support.processes.fabricated_platform import Platform
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
-"""Commands on a stream's state refuse before Spark starts whatever needs no Spark to be known."""
+"""Commands on a stream's state answer without Spark if they can: refusals, and a plan that was carried out before."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.operation_record import Ending, Reached, read_operations, write_operation
 from sessionizer.errors import (
     InvalidSpec,
     NothingToSave,
@@ -23,11 +24,16 @@ from sessionizer.errors import (
 )
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typer.testing import Result
+
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 COMMANDS = {
@@ -40,6 +46,8 @@ COMMANDS = {
     "seed": ("--history", "source"),
 }
 WITHOUT_SPEC = {"rollback", "restore"}
+IN_PLACE = {"apply", "upgrade"}
+"""Commands that read the newest batch first, because they may need no new lineage."""
 DIGEST = "0123456789abcdef"
 
 
@@ -59,10 +67,27 @@ def home(platform: Platform) -> StreamHome:
     return added
 
 
-def typed(platform: Platform, verb: str, *options: str) -> BaseException | None:
+def asked(platform: Platform, verb: str, *options: str) -> Result:
     command = [verb, "clicks", *COMMANDS[verb], *options, "--home", str(platform.home)]
     streams = [] if verb in WITHOUT_SPEC else ["--streams", str(platform.streams)]
-    return CliRunner().invoke(app, [*command, *streams]).exception
+    return CliRunner().invoke(app, [*command, *streams])
+
+
+def typed(platform: Platform, verb: str, *options: str) -> BaseException | None:
+    return asked(platform, verb, *options).exception
+
+
+def done(home: StreamHome, verb: str) -> OperationRecord:
+    """The record of an operation that made the active lineage."""
+    record = replace(
+        begun_restore(savepoint=""),
+        verb=verb,
+        step=Reached.ACTIVATED,
+        lineage_to=start_lineage(home),
+        outcome=Ending.DONE,
+    )
+    write_operation(home, record)
+    return record
 
 
 NEVER_RAN: dict[str, type[SessionizerError]] = {
@@ -123,3 +148,30 @@ def test_a_home_without_the_stream(platform: Platform, home: StreamHome, tmp_pat
     shutil.rmtree(home.root)
     for verb in ("rollback", "rescale", "switch", "apply"):
         assert isinstance(typed(platform, verb), NothingToSave)
+
+
+@pytest.mark.parametrize("verb", sorted(COMMANDS.keys() - IN_PLACE))
+def test_a_verb_that_is_typed_again_says_that_it_is_done(
+    platform: Platform, home: StreamHome, verb: str, reviewed: Reviewed
+) -> None:
+    record = done(home, verb)
+    result = asked(platform, verb, "--approve", record.digest)
+    assert result.exit_code == 0, result.exception
+    reviewed(result.output)
+    assert read_operations(home) == [record]
+
+
+def test_another_digest_another_verb_and_a_stream_that_has_gone_elsewhere_are_not_done(
+    platform: Platform, home: StreamHome
+) -> None:
+    record = done(home, "restore")
+    approved = ("--approve", record.digest)
+    assert isinstance(asked(platform, "restore", "--approve", "0" * 16).exception, UnknownSavepoint)
+    assert isinstance(asked(platform, "restore").exception, UnknownSavepoint)
+    for other in (replace(record, verb="rescale"), replace(record, outcome=Ending.ABANDONED)):
+        write_operation(home, other)
+        assert isinstance(asked(platform, "restore", *approved).exception, UnknownSavepoint)
+    write_operation(home, record)
+    assert asked(platform, "restore", *approved).exit_code == 0
+    start_lineage(home)
+    assert isinstance(asked(platform, "restore", *approved).exception, UnknownSavepoint)
