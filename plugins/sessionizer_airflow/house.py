@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.home.names import Verb, dag_id
-from sessionizer_airflow.operators.failed_task import say_what_to_do
+from sessionizer_airflow.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec

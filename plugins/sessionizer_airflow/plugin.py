@@ -13,8 +13,17 @@ from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow.alerting.overdue import WatchBegins
 from sessionizer_airflow.listener import marks, run_notes
-from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
-from sessionizer_airflow.pages.mounting import PREFIX, STREAMS, pages, streams_page, views
+from sessionizer_airflow.pages.links import (
+    PREFIX,
+    STREAMS,
+    DriverLogLink,
+    ProofLink,
+    SparkUiLink,
+    TablesLink,
+    pages,
+    streams_page,
+    views,
+)
 
 
 class SessionizerPlugin(AirflowPlugin):

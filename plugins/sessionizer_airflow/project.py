@@ -15,12 +15,52 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import APPLICATION, PACKAGE, jar_folder
 from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.errors import HomeMissing
-from sessionizer_airflow.launching.argv import Folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STREAMS_VARIABLE = "SESSIONIZER_STREAMS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Folders of the platform, for a job. All are absolute, because a job's working directory is not ours.
+
+    ``data``: the data root, a path or a URI. ``control``: the control root. Either is None if it is the home.
+    """
+
+    home: Path
+    streams: Path
+    data: str | None = None
+    control: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("home", "streams"):
+            path: Path = getattr(self, field)
+            if not path.is_absolute():
+                raise InvalidSpec(field, str(path), "an absolute path")
+        for field in ("data", "control"):
+            root: str | None = getattr(self, field)
+            if root is not None and not (is_uri(root) or root.startswith("/")):
+                raise InvalidSpec(field, root, "an absolute path, or a URI")
+
+    def list_global_options(self) -> tuple[str, ...]:
+        """Return the options that precede every verb.
+
+        They are passed because a job in a cluster has no environment of ours.
+        """
+        return () if self.control is None else ("--control", self.control)
+
+    def argv(self) -> tuple[str, ...]:
+        """Return the options that name the folders."""
+        return ("--home", str(self.home), "--streams", str(self.streams), *self._data_option())
+
+    def argv_without_streams(self) -> tuple[str, ...]:
+        """Return the options without the folder of specs, for verbs of a stream that ran and keeps its spec."""
+        return ("--home", str(self.home), *self._data_option())
+
+    def _data_option(self) -> tuple[str, ...]:
+        return () if self.data is None else ("--data", self.data)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.fleet.health.verdict import SEVERITY
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.noted_alert import health_now
-from sessionizer_airflow.alerting.notification import notify_from_triggerer
+from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges, send_health
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.health import Doctor

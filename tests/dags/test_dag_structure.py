@@ -13,9 +13,9 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
+from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan
-from sessionizer_airflow.operating.verbs import purposes
-from sessionizer_airflow.operators.failed_task import say_what_to_do
+from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams

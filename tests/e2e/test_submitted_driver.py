@@ -15,10 +15,10 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
 from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer.launch.plain_spark import plain
-from sessionizer_airflow.launching.argv import DriverCall, Folders
+from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import Folders, Project
 from support.processes.found_process import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec

@@ -11,7 +11,7 @@ from typer.main import get_command
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
-from sessionizer_airflow.operating.verbs import form_fields
+from sessionizer_airflow.operating.request import form_fields
 from support.expected.error_examples import EXAMPLES
 from support.fixtures.reviewed import FOLDER as REVIEWED
 from support.places import REPOSITORY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from sessionizer.control.stopping import ask_to_stop
+from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.home.stream_home import stream_homes
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 

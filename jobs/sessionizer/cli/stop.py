@@ -9,12 +9,12 @@ import typer
 
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, nothing_known, stream_spec
 from sessionizer.cli.terminal import say
+from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
-from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
 from sessionizer.home.stream_home import StreamHome

@@ -1,4 +1,4 @@
-"""Maintenance of a stream by a job: no driver starts, the last driver has ended, and the job holds the lease."""
+"""Maintenance of a stream by a job: no driver starts, the last one is asked to stop and ends, the job has the lease."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.lease.holder_beats import holder_beats
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease.watch import holder_beats
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, request_stop, write_exit
+from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.control.stopping import ask_to_stop, live_drivers
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
@@ -28,6 +29,34 @@ if TYPE_CHECKING:
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.home.stream_home import StreamHome
+
+
+def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda _: None) -> set[str]:
+    """Ask every driver that may be at work to stop, including one that waits for its lease. Returns their uids.
+
+    Harmless when repeated. ``say`` gets a line for each. Raises ControlUnreachable, UnwritablePath, DiskFull.
+    """
+    asked = live_drivers(home)
+    for uid in sorted(asked):
+        request_stop(home, uid, why)
+        say(f"driver {uid} is asked to stop: {why}")
+    return asked
+
+
+def live_drivers(home: StreamHome) -> set[str]:
+    """Return the drivers that may be at work: the lease's owner, and a launched driver without the lease so far.
+
+    A launched driver may wait for its lease for hours, in the queue of a cluster. It finds the request when it starts.
+    """
+    lease, launch = read_lease(home), read_launch(home)
+    found = set()
+    if lease is not None and lease.uid is not None and lease.may_be_at_work(EXIT_FILE.of(home, lease.uid).read()):
+        found.add(lease.uid)
+    without_lease = launch is not None and (lease is None or lease.uid != launch.uid)
+    if launch is not None and without_lease and launch.may_start and EXIT_FILE.of(home, launch.uid).read() is None:
+        found.add(launch.uid)
+    return found
+
 
 _POLL_S: Final = 0.2
 

@@ -6,21 +6,25 @@ import asyncio
 import importlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseNotifier
 from asgiref.sync import sync_to_async
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.fleet.streams import find_view
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.document.section import Shown
-from sessionizer_airflow.alerting.noted_alert import note_alert
+from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sessionizer.fleet.health.verdict import StreamHealth
     from sessionizer_airflow.alerting.alert import Alert
+
 
 CLASS: Final = "SESSIONIZER_NOTIFIER"
 ARGUMENTS: Final = "SESSIONIZER_NOTIFIER_ARGUMENTS"
@@ -115,3 +119,27 @@ def _arguments(text: str) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise InvalidSpec(ARGUMENTS, Shown("(hidden)"), "a JSON object")
     return arguments
+
+
+def note_alert(alert: Alert) -> Alert:
+    """Add the alert to the history of its stream, and return it with the stream's word. Never raises."""
+    try:
+        project = Project.from_environment()
+        home = project.home_of(alert.stream)
+    except SessionizerError:
+        return alert
+    text = f"{alert.reason}. What to do: {alert.what_to_do}" if alert.what_to_do else alert.reason
+    add_mark(
+        home,
+        Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id),
+    )
+    health = health_now(project, alert.stream)
+    return alert if health is None else replace(alert, health=str(health.word))
+
+
+def health_now(project: Project, stream: str) -> StreamHealth | None:
+    """Return the health of the stream now, by its spec. None if it is not known. Never raises."""
+    try:
+        return find_view(project.home, project.streams, stream).health
+    except (SessionizerError, OSError):
+        return None

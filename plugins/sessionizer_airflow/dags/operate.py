@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
+from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
-from sessionizer_airflow.operating.verbs import SAVEPOINT, purposes
-from sessionizer_airflow.operators.failed_task import say_what_to_do
+from sessionizer_airflow.operating.request import SAVEPOINT, purposes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

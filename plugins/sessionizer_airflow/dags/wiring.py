@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.names import is_name
 from sessionizer.stream_spec.loading.folder import StreamFolder, spec_files, survey_streams
-from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operating.approval import ApprovalSettings
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 

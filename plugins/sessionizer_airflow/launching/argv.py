@@ -9,53 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folders:
-    """Folders of the platform, for a job. All are absolute, because a job's working directory is not ours.
-
-    ``data``: the data root, a path or a URI. ``control``: the control root. Either is None if it is the home.
-    """
-
-    home: Path
-    streams: Path
-    data: str | None = None
-    control: str | None = None
-
-    def __post_init__(self) -> None:
-        for field in ("home", "streams"):
-            path: Path = getattr(self, field)
-            if not path.is_absolute():
-                raise InvalidSpec(field, str(path), "an absolute path")
-        for field in ("data", "control"):
-            root: str | None = getattr(self, field)
-            if root is not None and not (is_uri(root) or root.startswith("/")):
-                raise InvalidSpec(field, root, "an absolute path, or a URI")
-
-    def list_global_options(self) -> tuple[str, ...]:
-        """Return the options that precede every verb.
-
-        They are passed because a job in a cluster has no environment of ours.
-        """
-        return () if self.control is None else ("--control", self.control)
-
-    def argv(self) -> tuple[str, ...]:
-        """Return the options that name the folders."""
-        return ("--home", str(self.home), "--streams", str(self.streams), *self._data_option())
-
-    def argv_without_streams(self) -> tuple[str, ...]:
-        """Return the options without the folder of specs, for verbs of a stream that ran and keeps its spec."""
-        return ("--home", str(self.home), *self._data_option())
-
-    def _data_option(self) -> tuple[str, ...]:
-        return () if self.data is None else ("--data", self.data)
+    from sessionizer_airflow.project import Folders
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from sessionizer.errors import UnusableConnection
 from sessionizer.launch.fixed_locale import cluster_locale
 from sessionizer.launch.installation import driver_python, has_own_python
 from sessionizer.launch.local_settings import is_local, launch_settings
-from sessionizer_airflow.internals.submit_hook import resolved
+from sessionizer_airflow.internals import resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
+from sessionizer.control.records.process_identity import ProcessIdentity, identify, is_alive
 from sessionizer.deployment.named_variables import named_variables
-from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd
+from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.bounded_log import LOG_VARIABLE
-from sessionizer_airflow.launching.detached import start_detached
+from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sessionizer.deployment.releases import InstalledRelease
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
+
+
+def start_detached(command: list[str], log: Path, environment: Mapping[str, str]) -> ProcessIdentity:
+    """Start ``command`` in a new session, with everything that it prints appended to ``log``."""
+    with open_log(log) as output:
+        try:
+            started = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
+                cwd=log.parent,
+            )
+        except FileNotFoundError as error:
+            raise ProgramMissing(command[0]) from error
+    # A child that ends while we live stays a zombie until a thread waits for it.
+    Thread(target=started.wait, name=f"reap-{started.pid}", daemon=True).start()
+    return identify(started.pid) or ProcessIdentity(started.pid, None, os.uname().nodename)
+
 
 DEATH_LIMIT_SECONDS = 20.0
 """Longest wait for a killed process to end. It may be stuck in the kernel for a while (a slow disk)."""

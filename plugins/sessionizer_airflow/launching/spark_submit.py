@@ -12,7 +12,7 @@ from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.launch.fixed_locale import LOCALE_VARIABLES
 from sessionizer.launch.installation import driver_python
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
-from sessionizer_airflow.internals.submit_hook import built_command
+from sessionizer_airflow.internals import built_command
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:

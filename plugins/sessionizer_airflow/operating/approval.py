@@ -3,31 +3,62 @@
 from __future__ import annotations
 
 import logging
+import os
 import string
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.operation_record import PlanRecord, require_plan
 from sessionizer.errors import TerminalError
-from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.duration import duration_from, format_duration
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PlanImpossible
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 from sessionizer_airflow.operating.window import window_for_approval
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Context
 
-    from sessionizer_airflow.operating.settings import ApprovalSettings
     from sessionizer_airflow.project import Project
+
+
+APPROVERS: Final = "SESSIONIZER_APPROVERS"
+DEFAULTS: Final = {"SESSIONIZER_APPROVAL_PATIENCE": "4 hours"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalSettings:
+    """Settings of the approval. A plan without an answer within ``patience_ms`` is rejected.
+
+    ``approvers``: ids of users, as Airflow's auth manager has them. If there are none, every user who may act on the
+    DAG may approve.
+    """
+
+    patience_ms: int
+    approvers: tuple[str, ...] = ()
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApprovalSettings:
+        """Read the settings, such as ``SESSIONIZER_APPROVERS="olga, tom"``.
+
+        Raises InvalidSpec: the patience is no duration.
+        """
+        named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
+        return cls(
+            patience_ms=duration_from({**DEFAULTS, **environment}, "approval_patience"),
+            approvers=tuple(each for each in named if each),
+        )
+
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from sessionizer.control.status.unfinished_operation import abandon_command, rea
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.request import Request
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param
 
-from sessionizer_airflow.operating.verbs import form_fields, purposes
+from sessionizer_airflow.operating.request import form_fields, purposes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,16 +15,15 @@ from sessionizer.errors import TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
-from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.request import SAVEPOINT, Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
-from sessionizer_airflow.operating.verbs import SAVEPOINT
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.pages.links import ProofLink
 
 if TYPE_CHECKING:

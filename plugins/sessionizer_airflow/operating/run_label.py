@@ -9,7 +9,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from sessionizer_airflow.house import PLATFORM
-from sessionizer_airflow.internals.task_label import send_label
+from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import request_id
 
 if TYPE_CHECKING:

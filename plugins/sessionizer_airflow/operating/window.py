@@ -12,7 +12,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path

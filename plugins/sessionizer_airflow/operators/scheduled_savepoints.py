@@ -16,9 +16,9 @@ from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, rea
 from sessionizer.state.savepoints.verifying import findings
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import SavepointsNotRemoved
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import SavepointCall
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

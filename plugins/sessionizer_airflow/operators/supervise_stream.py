@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.airflow_records import HEALTH_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.stopping import ask_to_stop
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
 from sessionizer.errors import SessionizerError, TerminalError
@@ -20,11 +20,11 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
-from sessionizer_airflow.internals.task_label import send_label
+from sessionizer_airflow.failed_task import PersonNeeded, fitted
+from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.listener.user_kill import CLEARED, handle_kill
 from sessionizer_airflow.metrics import count
-from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
+from sessionizer_airflow.operators.user_kill import CLEARED, handle_kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.tell import GAVE_UP, alert_on_surprise, label_of, subject
 from sessionizer_airflow.triggers import StreamTrigger

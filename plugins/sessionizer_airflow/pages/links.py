@@ -1,11 +1,13 @@
-"""Buttons on tasks.
+"""The pages in Airflow: where they are mounted, and the buttons on tasks that open them.
 
-The pages of a supervising task look up the current driver when a user opens them. A proof is that of its own run.
+Their applications are made at the first request: each Airflow process loads the plugin, one serves pages. The pages of
+a supervising task look up the current driver when a user opens them. A proof is that of its own run.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
@@ -13,13 +15,49 @@ from airflow.sdk.configuration import conf
 from sessionizer.home.names import Verb, dag_id, minted_second
 from sessionizer.state.proof.page import kept_pages
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
-from sessionizer_airflow.pages.mounting import PREFIX
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sessionizer.home.stream_home import StreamHome
+
+
+PREFIX: Final = "/sessionizer"
+STREAMS: Final = "/streams-page"
+
+
+async def pages(scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass the request on to the application."""
+    await _app()(scope, receive, send)
+
+
+@cache
+def _app() -> ASGIApp:
+    from sessionizer_airflow.pages.app import create_app  # noqa: PLC0415  see above
+
+    return create_app()
+
+
+async def streams_page(scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass the request on to the Streams page."""
+    await _streams_page()(scope, receive, send)
+
+
+@cache
+def _streams_page() -> ASGIApp:
+    from sessionizer_airflow.pages.streams import create_streams_page  # noqa: PLC0415  see above
+
+    return create_streams_page(pages=PREFIX)
+
+
+def views() -> list[dict[str, Any]]:
+    """Return the entries of Airflow's navigation: the table of streams, and a tab on DAGs."""
+    href = f"{STREAMS.lstrip('/')}/"
+    fleet = {"name": "Streams", "href": href, "destination": "nav", "url_route": "streams", "nav_top_level": True}
+    stream = {"name": "Stream", "href": f"{href}?dag_id={{DAG_ID}}", "destination": "dag", "url_route": "stream"}
+    return [fleet, stream]
 
 
 class PageLink(BaseOperatorLink):

@@ -11,7 +11,7 @@ from sessionizer.fleet.streams import all_streams
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import OrphanedDrivers
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

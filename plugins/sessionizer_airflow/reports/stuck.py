@@ -15,7 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import StuckOperations
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.tell import alert_on_unattended
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.trial.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.argv import DriverCall, Folders
+from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
-from sessionizer_airflow.pages.log_tail import last_words
+from sessionizer_airflow.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
     Adopt,
     Decision,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.project import Folders
     from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.tell import Say

@@ -21,9 +21,8 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.records.process_identity import is_alive
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy

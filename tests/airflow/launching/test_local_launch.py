@@ -14,9 +14,10 @@ import yaml
 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
-from sessionizer_airflow.launching.argv import DriverCall, Folders
+from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import job_environment
+from sessionizer_airflow.project import Folders
 from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.failing import left_by
 from sessionizer_airflow.operating.jobs import CarryOut
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.places import SUPPORT

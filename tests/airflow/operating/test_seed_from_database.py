@@ -13,10 +13,9 @@ import pytest
 
 from sessionizer.control.records.operation_record import PlanRecord
 from sessionizer.state.seeds.database import leads_to
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, requested
-from sessionizer_airflow.operating.request import request_id
-from sessionizer_airflow.operating.verbs import purposes
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operating.request import purposes, request_id
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RUN, context
 

@@ -21,9 +21,9 @@ from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy

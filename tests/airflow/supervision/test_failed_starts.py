@@ -10,8 +10,8 @@ import pytest
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT

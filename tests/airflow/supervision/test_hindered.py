@@ -17,18 +17,18 @@ from sessionizer.causes.cause import HUNG, KILLED
 from sessionizer.causes.table import CAUSES
 from sessionizer.control import patience
 from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.maintenance import live_drivers
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import this_process
-from sessionizer.control.stopping import live_drivers
 from sessionizer.errors import ProgramMissing, UnwritablePath
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import kill
+from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded

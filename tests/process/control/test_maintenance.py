@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.holder_beats import holder_beats
 from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease.watch import holder_beats
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome

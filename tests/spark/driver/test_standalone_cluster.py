@@ -18,9 +18,8 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy

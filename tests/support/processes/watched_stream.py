@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.project import Folders
 from support.expected.supervision_records import recorded
 from support.expected.told_causes import check_alert, check_record
 from support.processes.driver_commands import real_driver

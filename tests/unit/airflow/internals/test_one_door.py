@@ -24,14 +24,11 @@ PRIVATE = re.compile("|".join(SIGNS))
 
 def test_only_the_internals_use_what_is_private() -> None:
     users = {path.relative_to(PLUGIN).parts[0] for path in PLUGIN.rglob("*.py") if PRIVATE.search(path.read_text())}
-    assert users == {"internals"}
+    assert users == {"internals.py"}
 
 
-def test_each_module_of_the_internals_names_the_public_way() -> None:
-    modules = [path for path in (PLUGIN / "internals").glob("*.py") if path.name != "__init__.py"]
-    assert len(modules) == 2
-    for path in modules:
-        assert "The public way " in path.read_text(), path
+def test_the_internals_name_the_public_way_of_each() -> None:
+    assert (PLUGIN / "internals.py").read_text().count("The public way ") == 2
 
 
 def test_what_is_used_is_there() -> None:

@@ -27,9 +27,9 @@ from sessionizer.errors import (
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import launch_settings
 from sessionizer.launch.package_archive import PackageArchive
+from sessionizer_airflow.failed_task import remedy_of
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.spark_submit import job_environment
-from sessionizer_airflow.operators.failed_task import remedy_of
 
 if TYPE_CHECKING:
     from sessionizer.errors import SessionizerError

@@ -15,12 +15,19 @@ from sessionizer.control.records.operation_record import Reached, keep_plan_of, 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.duration import HOUR
 from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import approval
-from sessionizer_airflow.operating.approval import Approved, ApprovePlan, approval_alert, body_of, name_of, subject_of
+from sessionizer_airflow.operating.approval import (
+    ApprovalSettings,
+    Approved,
+    ApprovePlan,
+    approval_alert,
+    body_of,
+    name_of,
+    subject_of,
+)
 from sessionizer_airflow.operating.failing import Left, failure_alert, tell_of_failure
 from sessionizer_airflow.operating.request import Request
-from sessionizer_airflow.operating.settings import ApprovalSettings
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
 

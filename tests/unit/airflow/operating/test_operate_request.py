@@ -11,11 +11,10 @@ import pytest
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.registry import COMMANDS
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, operation_of, requested
-from sessionizer_airflow.operating.request import Request, request_id
-from sessionizer_airflow.operating.verbs import SAVEPOINT, form_fields
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, request_id
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RESTORE, RUN, context, operation
 

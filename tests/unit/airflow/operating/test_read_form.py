@@ -9,9 +9,9 @@ import pytest
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.lineage.active import start_lineage
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import ReadForm
-from sessionizer_airflow.operating.verbs import purposes
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operating.request import purposes
 from support.verbs.asked_restore import context
 
 if TYPE_CHECKING:

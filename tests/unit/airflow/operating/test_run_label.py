@@ -12,9 +12,8 @@ from airflow.sdk import DAG
 
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
-from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.request import Request, purposes
 from sessionizer_airflow.operating.run_label import OPERATE, SHOWN, labelled, result_of, savepoint_of, title_of
-from sessionizer_airflow.operating.verbs import purposes
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
 from sessionizer.control.records.operation_record import keep_plan_of
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import window
-from sessionizer_airflow.operating.approval import ApprovePlan
-from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
 from sessionizer_airflow.operating.window import SCHEDULED, require_window
-from sessionizer_airflow.operators.failed_task import PersonNeeded
 from support.verbs.asked_restore import PLAN, context
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.errors import SparkConnectionMissing
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.operators.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
+from sessionizer_airflow.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
 
 if TYPE_CHECKING:
     import pytest

@@ -12,8 +12,8 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import SavepointsNotRemoved
-from sessionizer_airflow.operators.failed_job import told_failure
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operators.batch_jobs import told_failure
 from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_scheduled
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_savepoints import fabricate

@@ -18,7 +18,7 @@ from sessionizer.page.app import ASSETS
 from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.pages import streams
 from sessionizer_airflow.pages.app import create_app
-from sessionizer_airflow.pages.mounting import PREFIX, STREAMS, views
+from sessionizer_airflow.pages.links import PREFIX, STREAMS, views
 from sessionizer_airflow.pages.streams import OPERATE, create_streams_page
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import Platform

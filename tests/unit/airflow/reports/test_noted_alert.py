@@ -10,7 +10,7 @@ from sessionizer.control.history.files import read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.alerting.noted_alert import health_now, note_alert
+from sessionizer_airflow.alerting.notification import health_now, note_alert
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:

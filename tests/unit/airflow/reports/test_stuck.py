@@ -13,7 +13,7 @@ from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StuckOperations
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.stuck import report_stuck
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import OrphanedDrivers, UnwatchedStreams
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.stopping import ask_to_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,16 +1,20 @@
-"""Private parts of the Spark provider's hook: the fields of a connection, and the command of a job.
+"""Private parts of Airflow and its Spark provider: the command of a job, and the label of a task that runs.
 
-The public way is ``SparkSubmitHook.submit``, which runs the command and waits for its end. It fits a job, but not a
-driver that outlives its task. With the hook our commands are the same as those of every SparkSubmitOperator, for every
-kind of master. Golden files notice when they change.
+The public way to submit is ``SparkSubmitHook.submit``, which runs the command and waits for its end. It fits a job, but
+not a driver that outlives its task. With the hook our commands are the same as those of every SparkSubmitOperator, for
+every kind of master. Golden files notice when they change.
+
+The public way to label a task is a template (``map_index_template``), which Airflow renders when a task ends, but not
+when it defers. Then the label is sent over the channel by which a worker's process talks to Airflow.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks import spark_submit
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
 from sessionizer.errors import KubernetesSupportMissing, SparkConnectionMissing
 
@@ -44,3 +48,15 @@ def built_command(
     hook = spark_submit.SparkSubmitHook(conn_id=connection, name=name, application_args=list(arguments), **options)
     command: list[str] = hook._build_spark_submit_command(application)  # noqa: SLF001
     return command
+
+
+def send_label(label: str) -> None:
+    """Show ``label`` (not empty: Airflow accepts no empty one), if this is a task's process. A refusal is ignored."""
+    # imported here, because they are heavy and a worker has them already
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
+    from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
+
+    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    if supervisor is not None:
+        with suppress(AirflowRuntimeError):
+            supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
