@@ -60,44 +60,12 @@ class TestWatermark:
     def test_before_any_event_it_is_zero(self) -> None:
         assert sessionize([batch(event("a", 500))], rules()).watermark_ms == 0
 
-    def test_it_is_the_highest_event_time_of_earlier_batches_less_the_delay(self) -> None:
-        outcome = sessionize([batch(event("a", 500), event("b", 400)), batch(event("c", 900))], rules())
-        assert outcome.watermark_ms == 400
-
-    def test_an_event_ahead_of_the_clock_of_its_batch_moves_it_only_up_to_that_clock(self) -> None:
-        outcome = sessionize([batch(event("a", 900), at=500), batch(event("b", 401), at=510)], rules())
-        assert (outcome.watermark_ms, outcome.late, open_ids(outcome)) == (400, [], "ba")
-
-    def test_a_floor_holds_in_its_own_batch_and_ever_after(self) -> None:
-        outcome = sessionize([batch(event("a", 450), event("b", 451), floor=450), batch(floor=10)], rules())
-        assert outcome.watermark_ms == 450
-        assert event_ids(outcome.late) == "a"
-
-    def test_an_event_at_the_watermark_is_late_and_one_after_it_is_not(self) -> None:
-        outcome = sessionize([batch(event("a", 500)), batch(event("b", 400), event("c", 401))], rules())
-        assert event_ids(outcome.late) == "b"
-        assert open_ids(outcome) == "ca"
-
-    def test_events_in_the_batch_that_drains_are_late(self) -> None:
-        outcome = sessionize([batch(event("a", 500)), batch(event("b", 501), floor=NEVER_MS)], rules())
-        assert (sessions(outcome), event_ids(outcome.late)) == ([("a", "gap")], "b")
-
     def test_a_conflicting_event_moves_it_as_any_valid_event_does(self) -> None:
         outcome = sessionize([batch(event("a", 500), event("a", 700)), batch()], rules())
         assert (event_ids(outcome.conflicting), outcome.watermark_ms) == ("a", 600)
 
 
 class TestGap:
-    def test_an_event_exactly_at_the_timeout_continues_the_session(self) -> None:
-        assert sessions(drained(batch(event("a", 100), event("b", 130)))) == [("ab", "gap")]
-
-    def test_an_event_one_millisecond_later_begins_another(self) -> None:
-        assert sessions(drained(batch(event("a", 100), event("b", 131)))) == [("a", "gap"), ("b", "gap")]
-
-    def test_the_timeout_of_the_event_before_the_gap_counts(self) -> None:
-        outcome = drained(batch(event("a", 100, timeout_ms=5), event("b", 106, timeout_ms=50), event("c", 156)))
-        assert sessions(outcome) == [("a", "gap"), ("bc", "gap")]
-
     def test_own_timeout_goes_before_the_clients_and_that_before_the_streams(self) -> None:
         outcome = sessionize(
             [batch(event("a", 100, timeout_ms=7), event("b", 200), event("c", 300, client=None))],
@@ -112,14 +80,6 @@ class TestGap:
         )
         assert [admitted.timeout_ms for admitted in outcome.open_events] == [11, 20, 20]
 
-    def test_a_session_is_final_once_the_watermark_reaches_its_end_plus_timeout(self) -> None:
-        assert sessions(sessionize([batch(event("a", 100)), batch(floor=129)], rules())) == []
-        assert sessions(sessionize([batch(event("a", 100)), batch(floor=130)], rules())) == [("a", "gap")]
-
-    def test_an_event_after_the_watermark_may_still_extend_a_session_that_ended_before_it(self) -> None:
-        outcome = sessionize([batch(event("a", 100)), batch(event("b", 129), floor=128), batch(floor=159)], rules())
-        assert sessions(outcome) == [("ab", "gap")]
-
     def test_a_timeout_longer_than_never_counts_as_never(self) -> None:
         log = [batch(event("a", 100, timeout_ms=2**63 - 1), event("b", 200, client="app"), app=2**63 - 1)]
         outcome = sessionize(log, rules())
@@ -129,36 +89,7 @@ class TestGap:
         assert sessions(drained(batch(event("a", 100, timeout_ms=NEVER_MS)))) == [("a", "gap")]
 
 
-class TestClosingEvent:
-    def test_it_ends_the_session_at_its_own_time(self) -> None:
-        outcome = sessionize(
-            [batch(event("a", 100), event("b", 101, closes=True), event("c", 102)), batch(floor=101)], rules()
-        )
-        assert sessions(outcome) == [("ab", "closing_event")]
-        assert open_ids(outcome) == "c"
-
-    def test_it_is_not_final_while_an_event_may_come_before_it(self) -> None:
-        outcome = sessionize([batch(event("b", 101, closes=True)), batch(event("a", 100), floor=99)], rules())
-        assert (sessions(outcome), open_ids(outcome)) == ([], "ab")
-
-    def test_among_events_of_one_time_it_is_the_last_and_the_others_go_by_id(self) -> None:
-        outcome = drained(batch(event("a", 100, closes=True), event("c", 100), event("b", 100)))
-        assert sessions(outcome) == [("bca", "closing_event")]
-
-    def test_a_second_one_of_the_same_time_makes_a_session_of_its_own(self) -> None:
-        outcome = drained(batch(event("a", 100, closes=True), event("b", 100, closes=True)))
-        assert sessions(outcome) == [("a", "closing_event"), ("b", "closing_event")]
-
-
 class TestCaps:
-    def test_max_events_cuts_after_that_many(self) -> None:
-        outcome = drained(batch(event("a", 100), event("b", 101), event("c", 102)), max_events=2)
-        assert sessions(outcome) == [("ab", "max_events"), ("c", "gap")]
-
-    def test_a_full_session_is_final_at_its_last_event(self) -> None:
-        outcome = sessionize([batch(event("a", 100), event("b", 101)), batch(floor=101)], rules(max_events=2))
-        assert sessions(outcome) == [("ab", "max_events")]
-
     def test_max_bytes_cuts_after_the_event_that_reaches_it(self) -> None:
         # eight bytes for each of key, client and id, and their text: 31; with the payload 31 + 8 + 1 and 31 + 8 + 2
         events = [event("a", 100, payload=("x",)), event("b", 101, payload=("é",)), event("c", 102, payload=("",))]
@@ -176,16 +107,6 @@ class TestCaps:
     def test_what_is_nested_counts_with_all_its_values(self) -> None:
         nested = event("a", 100, client=None, payload=((1, None, ("xyz", b"12")),))
         assert nested.size == (8 + 3) + (8 + 1) + 8 + (8 + 8 + (8 + 3) + (8 + 2))
-
-    def test_max_duration_allows_exactly_that_long(self) -> None:
-        outcome = drained(batch(event("a", 100), event("b", 120), event("c", 140), event("d", 141)), max_duration_ms=40)
-        assert sessions(outcome) == [("abc", "max_duration"), ("d", "gap")]
-
-    def test_what_max_duration_cuts_is_final_at_the_event_that_would_exceed_it(self) -> None:
-        log = [batch(event("a", 100), event("b", 120))]
-        assert sessions(sessionize([*log, batch(floor=119)], rules(max_duration_ms=10))) == []
-        outcome = sessionize([*log, batch(floor=120)], rules(max_duration_ms=10))
-        assert (sessions(outcome), open_ids(outcome)) == ([("a", "max_duration")], "b")
 
     def test_the_duration_runs_anew_after_each_cut(self) -> None:
         outcome = drained(batch(*(event(name, 100 + 10 * n) for n, name in enumerate("abcdef"))), max_duration_ms=15)
@@ -219,11 +140,6 @@ class TestDuplicates:
         outcome = sessionize([batch(event("a", 100, payload=("one",))), batch(other)], rules())
         assert (outcome.conflicting, open_ids(outcome)) == ([other], "a")
 
-    def test_within_a_batch_the_first_by_time_wins_whatever_came_first(self) -> None:
-        outcome = sessionize([batch(event("a", 105), event("a", 100))], rules())
-        assert [admitted.clock_ms for admitted in outcome.open_events] == [100]
-        assert [conflicting.event_time_ms for conflicting in outcome.conflicting] == [105]
-
     def test_within_a_batch_nulls_of_the_body_come_first(self) -> None:
         outcome = sessionize([batch(event("a", 100), event("a", 100, client=None))], rules())
         assert [admitted.event.client for admitted in outcome.open_events] == [None]
@@ -244,18 +160,6 @@ class TestDuplicates:
             [batch(event("a", 100, payload=(float("nan"),)), event("a", 100, payload=(9.0,)))], rules()
         )
         assert [admitted.event.payload for admitted in outcome.open_events] == [(9.0,)]
-
-    def test_the_same_id_under_another_key_is_another_event(self) -> None:
-        outcome = sessionize([batch(event("a", 100), event("a", 100, key="bob"))], rules())
-        assert open_ids(outcome) == "aa"
-
-    def test_after_the_session_is_final_the_id_may_come_again(self) -> None:
-        outcome = sessionize([batch(event("a", 100)), batch(event("a", 131), floor=130)], rules())
-        assert (sessions(outcome), open_ids(outcome), outcome.conflicting) == ([("a", "gap")], "a", [])
-
-    def test_it_still_conflicts_one_millisecond_before_that(self) -> None:
-        outcome = sessionize([batch(event("a", 100)), batch(event("a", 131), floor=129)], rules())
-        assert (event_ids(outcome.conflicting), open_ids(outcome)) == ("a", "a")
 
     def test_a_late_event_is_late_before_it_is_a_duplicate(self) -> None:
         outcome = sessionize([batch(event("a", 100)), batch(event("a", 100), floor=100)], rules())
@@ -313,11 +217,6 @@ class TestNoTimeMode:
         outcome = sessionize(log, rules(self.MODE, client_timeouts_ms={"web": 1}))
         assert (sessions(outcome), open_ids(outcome)) == ([], "a")
 
-    def test_closing_events_and_caps_do(self) -> None:
-        log = [batch(event("a", 1), event("b", 2), event("c", 3), event("d", 4, closes=True), event("e", 5), at=1000)]
-        outcome = sessionize(log, rules(self.MODE, max_events=2))
-        assert (sessions(outcome), open_ids(outcome)) == ([("ab", "max_events"), ("cd", "closing_event")], "e")
-
     def test_duration_runs_on_arrival(self) -> None:
         log = [batch(event("a", 1), at=1000), batch(event("b", 2), at=1011)]
         outcome = sessionize(log, rules(self.MODE, max_duration_ms=10))
@@ -346,8 +245,3 @@ def test_ids_of_sessions_whose_keys_and_events_have_a_nul_are_theirs_alone() -> 
         sha256(b"a\x001\x00b\x001\x00c\x001").hexdigest()[:32],
         sha256(b"a\x001\x00b\x001\x00c\x005").hexdigest()[:32],
     ]
-
-
-def test_keys_do_not_meet() -> None:
-    outcome = drained(batch(event("a", 100), event("b", 100, key="bob"), event("c", 101)))
-    assert sessions(outcome) == [("ac", "gap"), ("b", "gap")]
