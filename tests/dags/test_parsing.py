@@ -92,4 +92,4 @@ def test_without_a_home_no_file_is_imported_and_each_says_why(many_streams: Path
     assert found["dags"] == []
     assert {Path(file).name for file in found["errors"]} == {file.name for file in (REPOSITORY / "dags").glob("*.py")}
     for error in found["errors"].values():
-        assert "HomeMissing: SESSIONIZER_HOME is not set to an absolute path" in error
+        assert "HomeMissing: SESSIONIZER_HOME" in error

@@ -79,7 +79,7 @@ def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
         ended = EXIT_FILE.of(stage.stream_home, "0123ab").read()
         assert ended is not None
         assert (ended.outcome, ended.error_type, ended.terminal) == (ExitOutcome.FAILED, "memory", False), ended.message
-        assert "java.lang.OutOfMemoryError: Java heap space" in (ended.message or "")
+        assert "java.lang.OutOfMemoryError" in (ended.message or "")
     finally:
         assert launch.process is not None
         kill(launch.process)

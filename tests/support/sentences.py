@@ -24,6 +24,7 @@ IMPERATIVES: Final = frozenset({
 """Verbs that a remedy may begin with."""
 WORDS_OF_A_SENTENCE: Final = 4
 """Words of a text that a test must not compare as a whole, if three of them follow one another."""
+_COMMAND: Final = re.compile(r"`[^`]*`|\bsessionizer [\w -]+")
 _SENTENCE: Final = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
 _REFUSALS: Final = {"InvalidSpec": 2, "refusal": 1, "UnusableConnection": 3}
 """Calls that name the values to use instead, and which argument does."""
@@ -86,7 +87,7 @@ def compared_sentences(source: str) -> Iterator[int]:
 def _texts_below(value: ast.expr) -> Iterator[str]:
     for node in ast.walk(value):
         if _is_text(node):
-            text = _rendered(node, {})
+            text = _COMMAND.sub(" ", _rendered(node, {}))
             yield text if len(re.findall(r"[A-Za-z]{2,}", text)) >= WORDS_OF_A_SENTENCE else ""
 
 

@@ -146,7 +146,7 @@ def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
     fake_cluster.end(pid_of(cluster, home), cluster)
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(in_cluster, home, uid))
-    assert "its pod is Failed" in recorded(home).last_failure
+    assert "pod is Failed" in recorded(home).last_failure
 
 
 def test_frozen_driver_is_fenced_then_killed_by_the_cluster(

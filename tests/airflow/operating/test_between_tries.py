@@ -143,6 +143,6 @@ def test_what_does_not_pass_is_abandoned_and_the_stream_goes_on(
     (home.platform / "trouble").write_text("for good")
     with pytest.raises(PersonNeeded) as failed:
         attempt(1)
-    assert failed.value.remedy.endswith("then run this DAG again")
+    assert failed.value.remedy.endswith("run this DAG again")
     assert read_desired(home).state is DesiredState.RUNNING
     assert isinstance(settled(new_supervisor), Adopt)

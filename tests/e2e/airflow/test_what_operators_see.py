@@ -63,7 +63,7 @@ def test_the_list_of_runs_says_what_each_was_asked_for_and_what_came_of_it(platf
     # neither a savepoint nor a time: refused before anything is started
     run = form.ask("restore", why="a test")
     assert form.wait_for_end(run, 120) == "failed"
-    assert form.note(run) == "restore clicks → failed at read_form"
+    assert form.note(run).endswith("→ failed at read_form")
     task = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/read_form"
     assert platform.api.call("GET", task)["rendered_map_index"] == "restore clicks"
 
@@ -107,7 +107,7 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert "vanished" in alert["reason"]
     lines = platform.log_of(platform.runs(DAG)[0]["dag_run_id"], at={"warning"})
     assert any(line.endswith(f"{uid} | its last words") for line in lines)
-    assert any(f"failure 1 in a row). What to do: {KILLED.remedy}" in line for line in lines)
+    assert any(f"What to do: {KILLED.remedy}" in line for line in lines)
     assert not any("hunter2" in line for line in lines)
 
 

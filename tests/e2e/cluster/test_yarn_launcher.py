@@ -103,7 +103,7 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     os.kill(pid_of(supervisor), signal.SIGKILL)
     eventually(lambda: look_at(supervisor.home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(supervisor, uid))
-    assert "is FINISHED (FAILED): User application exited with status 137" in recorded(supervisor.home).last_failure
+    assert "exited with status 137" in recorded(supervisor.home).last_failure
     second = working(supervisor)
     launched = read_launch(supervisor.home)
     yarn.resource_manager.kill()

@@ -44,5 +44,5 @@ def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: P
     )  # fmt: skip
     SUPERVISION_FILE.of(home).write(record)
     shown = platform.call("status").stdout
-    assert f"was replaced: silent for 160 s. What to do: {HUNG.remedy}" in shown
+    assert f"silent for 160 s. What to do: {HUNG.remedy}" in shown
     assert "unpause the DAG visits.supervise" in shown

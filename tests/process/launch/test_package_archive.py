@@ -48,5 +48,5 @@ def test_the_name_says_what_is_in_it(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UnwritablePath, match="the archive of the package"):
+    with pytest.raises(UnwritablePath, match="archive of the package"):
         PackageArchive(PACKAGE, tmp_path / "file").make()

@@ -28,8 +28,8 @@ def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> No
     (first.feed / "night-1.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
     with DriverProcess.start(first, "night-1") as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
-        assert driver.said.index("every session is closed for good") < driver.said.index("starting Spark")
-        assert "is drained and over" in driver.said
+        assert driver.said.index("closed for good") < driver.said.index("starting Spark")
+        assert "drained and over" in driver.said
         assert f"home: {first.home}" in driver.said
     sessions = table_rows(shared / "sessions")
     assert len(sessions) == 2
@@ -70,7 +70,7 @@ def test_a_drain_that_was_cut_short_is_finished_whatever_is_asked_for(tmp_path: 
         driver.kill_all()
     with DriverProcess.start(stage, "b", until="stopped") as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
-        assert "it is finished now" in driver.said
+        assert "finished now" in driver.said
     assert len(table_rows(stage.table("sessions"))) == 2
     with DriverProcess.start(stage, "c", until="stopped") as driver:
         assert driver.wait() == StreamDrained.exit_code

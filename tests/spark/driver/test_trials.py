@@ -61,7 +61,7 @@ def failed(spark: SparkSession, tmp_path: Path) -> Failed:
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
     second = reseed(spark, stage, trial=Terms(batches=2, goes_back=True))
     stage.bring(files[1:])
-    with pytest.raises(LineageLeft, match=r"100% of the .* rows that it read were refused, \d% before"):
+    with pytest.raises(LineageLeft, match=r": 100% .* refused, \d% before"):
         run(stage, "unfit")
     stage.write_spec(clicks_spec())
     return Failed(stage, first, second, files)
@@ -87,7 +87,8 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
             run(failed.stage, "killed")
     begun = pending_operation(home)
     assert begun is not None
-    assert (begun.by, begun.step) == (f"the trial of lineage {failed.second}", Reached.TAKEN_BACK)
+    assert begun.step is Reached.TAKEN_BACK
+    assert begun.by.endswith(f" {failed.second}")
 
     lease = acquire(home, "next")
     said: list[str] = []

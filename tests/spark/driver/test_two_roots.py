@@ -79,7 +79,7 @@ def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_pat
     shutil.rmtree(mounted(stage.stream_home.control))
     with DriverProcess.start(stage, "c") as driver:
         assert driver.wait() == DamagedFile.exit_code, driver.said[-4_000:]
-        assert "lineage.json is damaged: the file is gone, but there are checkpoints such as" in driver.said
+        assert "lineage.json is damaged: " in driver.said
     assert len(list((lake / "streams" / "clicks" / "lineages").iterdir())) == 1
 
 

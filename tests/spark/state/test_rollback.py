@@ -42,7 +42,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     moved.bring(files[:2])
     catch_up(spark, moved)
     first = moved.lineage
-    with pytest.raises(NoWayBack, match="it began without the state of another"):
+    with pytest.raises(NoWayBack, match="without the state"):
         plan_rollback(spark, moved.stream_home)
 
     moved.write_spec({**clicks_spec(gap_timeout="5 seconds"), "key_groups": 6})  # a bad release: too many sessions
@@ -53,7 +53,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     assert (plan.leaves, plan.verb, plan.lineage) == (second, "rescale", first)
     assert plan.tables[0].rows > 0
     assert plan.replay.items == 2
-    assert f"  to    lineage {first}, after batch {plan.batch_id}: its own state, spec and source" in plan.lines()
+    assert any(line.startswith(f"  to    lineage {first}, after batch {plan.batch_id}: ") for line in plan.lines())
 
     stale = Operation(
         moved.stream_home, new_operation(moved.stream_home, Rollback.name, "0" * 16, "ann", (second, 1)), lambda: None

@@ -144,7 +144,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
     (file,) = (tmp_path / "new" / "state" / "0" / "_metadata" / "v2").iterdir()
     assert file.read_text() == original.read_text().replace(str(stream[0].checkpoint), str(tmp_path / "new"))
     file.write_text(f"v3\n{told}")
-    with pytest.raises(ValueError, match="this release knows nothing of that"):
+    with pytest.raises(ValueError, match="knows nothing"):
         move_schema(tmp_path / "new", "file:/elsewhere")
 
 
@@ -153,5 +153,5 @@ def test_tables_are_not_installed(stream: tuple[Stage, ClickFiles], tmp_path: Pa
     found = savepoint_of(tmp_path, "canonical", epoch_ms())
     assert found.manifest
     assert found.state is SavepointState.COMPLETE
-    with pytest.raises(UnusableSavepoint, match="its tables are seeded, not copied"):
+    with pytest.raises(UnusableSavepoint, match="seeded, not copied"):
         install(found.home, found.manifest, tmp_path / "checkpoint")
