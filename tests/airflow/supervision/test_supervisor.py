@@ -28,7 +28,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.listener import marks, user_kill
+from sessionizer_airflow.listener import marks
+from sessionizer_airflow.operators import user_kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.observe import read_situation
