@@ -58,28 +58,6 @@ class StreamFindings(TerminalError):
         super().__init__(redacted("; ".join(lines)))
 
 
-class OrphanedDrivers(StreamFindings):
-    """Drivers run whose streams have no spec."""
-
-
-class UnwatchedStreams(StreamFindings):
-    """Streams that should run do not, and no supervisor acts."""
-
-
-class StuckOperations(StreamFindings):
-    """Commands that have streams and no process."""
-
-
-class SavepointsNotRemoved(StreamFindings):
-    """Old savepoints could not be deleted."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(
-            lines,
-            "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed",
-        )
-
-
 class PlanImpossible(TerminalError):
     """The requested ``verb`` is not possible for ``stream``. ``text`` is its plan, which says why."""
 

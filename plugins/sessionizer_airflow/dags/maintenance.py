@@ -10,7 +10,8 @@ from airflow.sdk import DAG
 
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.operators.waiting_upgrades import FindWaiting
+from sessionizer_airflow.operators.streams_task import StreamsTask
+from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 
 if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
@@ -37,8 +38,11 @@ def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
         # Not paused on creation, because it only tells and asks, unless a spec says more.
         is_paused_upon_creation=False,
     ) as dag:
-        waiting = FindWaiting(
-            task_id="find_waiting", project=wiring.project, retries=1, retry_delay=timedelta(seconds=10)
+        waiting = StreamsTask(
+            task_id="find_waiting",
+            look=lambda *told: runs_to_begin(wiring.project, *told),
+            retries=1,
+            retry_delay=timedelta(seconds=10),
         )
         TriggerDagRunOperator.partial(
             task_id="begin",

@@ -9,9 +9,10 @@ from airflow.sdk import DAG
 
 from sessionizer.control.patience import MINUTE
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.reports.orphans import ReportOrphans
-from sessionizer_airflow.reports.stuck import ReportStuck
-from sessionizer_airflow.reports.unwatched import ReportUnwatched
+from sessionizer_airflow.operators.streams_task import StreamsTask
+from sessionizer_airflow.reports.orphans import report_orphans
+from sessionizer_airflow.reports.stuck import report_stuck
+from sessionizer_airflow.reports.unwatched import report_unwatched
 
 if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
@@ -40,13 +41,18 @@ def orphans_dag(wiring: Wiring, platform: str) -> DAG:
     project, policy = wiring.project, wiring.supervision.policy
     # By then a working watch has launched a driver, failed or given up.
     unwatched_after = policy.longest_backoff_ms + max(policy.startup_grace_ms, policy.stale_limit_ms) + MINUTE
+    stuck_after = policy.unattended_after_ms
     with DAG(
         **platform_dag_options("orphans", DOCUMENTATION, run_limit=timedelta(minutes=10), platform=platform),
         schedule=timedelta(minutes=5),
         # Not paused on creation, because this DAG only reads.
         is_paused_upon_creation=False,
     ) as dag:
-        ReportOrphans(task_id="report_orphans", project=project, **RETRIES)
-        ReportUnwatched(task_id="report_unwatched", project=project, patience=unwatched_after, **RETRIES)
-        ReportStuck(task_id="report_stuck", project=project, patience=policy.unattended_after_ms, **RETRIES)
+        looks = {
+            "report_orphans": lambda *told: report_orphans(project.home, project.streams, *told),
+            "report_unwatched": lambda *told: report_unwatched(project.home, project.streams, unwatched_after, *told),
+            "report_stuck": lambda *told: report_stuck(project.home, project.streams, stuck_after, *told),
+        }
+        for task, look in looks.items():
+            StreamsTask(task_id=task, look=look, **RETRIES)
     return dag

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.operators.scheduled_savepoints import LABEL, FindDueStreams, PruneSavepoints, TakeSavepoint
+from sessionizer_airflow.operators.scheduled_savepoints import LABEL, TakeSavepoint, due_streams, prune_scheduled
+from sessionizer_airflow.operators.streams_task import StreamsTask
 
 if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
@@ -25,6 +26,7 @@ Runs every five minutes, if a spec asks for savepoints.
 - **`prune`** removes savepoints older than `savepoints.keep`, except the newest `savepoints.at_least`. It never
   removes savepoints that users made.
 """
+RETRY: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=10)}
 
 
 def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
@@ -37,7 +39,7 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
         # Not paused on creation, because a spec asks for the savepoints.
         is_paused_upon_creation=False,
     ) as dag:
-        due = FindDueStreams(task_id="find_due", project=project, retries=1, retry_delay=timedelta(seconds=10))
+        due = StreamsTask(task_id="find_due", look=lambda say, _: due_streams(project, say), **RETRY)
         TakeSavepoint.partial(
             task_id="create",
             map_index_template=LABEL,
@@ -47,5 +49,5 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
             retries=1,
             retry_delay=timedelta(minutes=1),
         ).expand_kwargs(due.output)
-        PruneSavepoints(task_id="prune", project=project, retries=1, retry_delay=timedelta(seconds=10))
+        StreamsTask(task_id="prune", look=lambda say, _: prune_scheduled(project, say), **RETRY)
     return dag

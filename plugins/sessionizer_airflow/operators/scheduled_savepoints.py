@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator
-
 from sessionizer.errors import SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
@@ -15,15 +13,12 @@ from sessionizer.state.savepoints.removing import newest_that_stay, remove
 from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, reason
 from sessionizer.state.savepoints.verifying import findings
 from sessionizer.stream_spec.loading.folder import survey_streams
-from sessionizer_airflow.errors import SavepointsNotRemoved
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.launching.argv import SavepointCall
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from airflow.sdk import Context
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.savepoints import Savepoints
@@ -31,20 +26,6 @@ if TYPE_CHECKING:
 
 LABEL: Final = "{{ task.stream }}"
 """Label of each mapped task in a list: the name of its stream."""
-
-
-class FindDueStreams(BaseOperator):
-    """Task that returns, for each due stream, the arguments of a ``TakeSavepoint``."""
-
-    ui_color = "#dfe6f3"
-
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project = project
-
-    def execute(self, context: Context) -> list[dict[str, str | bool]]:  # noqa: ARG002 - the interface
-        """Look at all streams whose spec asks for savepoints."""
-        return due_streams(self.project, self.log.info)
 
 
 class TakeSavepoint(SparkBatchJob):
@@ -57,23 +38,6 @@ class TakeSavepoint(SparkBatchJob):
         call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why, native=native)
         super().__init__(job=job_of(project, f"{stream}.savepoint", call.argv()), **kwargs)
         self.stream = stream
-
-
-class PruneSavepoints(BaseOperator):
-    """Task that deletes old scheduled savepoints. It fails at the end if one could not be deleted."""
-
-    ui_color = "#dfe6f3"
-
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project = project
-
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
-        """Look at all streams whose spec asks for savepoints."""
-        try:
-            prune_scheduled(self.project, self.log.info)
-        except SavepointsNotRemoved as error:
-            raise PersonNeeded.wrap(error) from None
 
 
 def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
@@ -99,7 +63,7 @@ def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, 
 def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
     """Delete the savepoints that the specs do not keep.
 
-    Raises SavepointsNotRemoved, at the end, for streams where that failed.
+    Raises StreamFindings, at the end, for streams where that failed.
     """
     wrong = []
     for home, wanted, _ in _asking(project):
@@ -109,7 +73,10 @@ def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
             wrong.append(f"{home.name}: {error}")
             say(wrong[-1])
     if wrong:
-        raise SavepointsNotRemoved(wrong)
+        raise StreamFindings(
+            wrong,
+            "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed",
+        )
 
 
 def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:

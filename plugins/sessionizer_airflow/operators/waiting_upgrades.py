@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-
 from sessionizer.control.records.airflow_records import TOLD_OF_UPGRADE
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.waiting import Begin, decide_upgrade, find_waiting, what_follows
@@ -13,30 +11,13 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.alerting.notification import notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow.sdk import Context
-
     from sessionizer.deployment.waiting import WaitingUpgrade, WindowDecision
     from sessionizer.stream_spec.document.stream import StreamSpec
     from sessionizer_airflow.project import Project
-
-
-class FindWaiting(BaseOperator):
-    """Task that returns, for each stream whose upgrade begins now, the run to start."""
-
-    ui_color = "#dfe6f3"
-
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project = project
-
-    def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 - the interface
-        """Look at all streams that have a spec."""
-        return runs_to_begin(self.project, self.log.info, lambda alert: notify(alert, self.log.warning))
 
 
 def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[Alert], None]) -> list[dict[str, Any]]:

@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
 from sessionizer.fleet.streams import all_streams
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.errors import OrphanedDrivers
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import StreamFindings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow.sdk import Context
-
     from sessionizer.fleet.stream_view import StreamView
-    from sessionizer_airflow.project import Project
-
-
-class ReportOrphans(BaseOperator):
-    """Task that fails, without a retry, as long as a driver runs whose stream has no spec. Users look for red tasks."""
-
-    ui_color = "#f3d9d2"
-
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project = project
-
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
-        """Look at all homes of the platform."""
-        try:
-            report_orphans(self.project.home, self.project.streams, self.log.info, self._tell)
-        except OrphanedDrivers as error:
-            raise PersonNeeded.wrap(error) from None
-
-    def _tell(self, alert: Alert) -> None:
-        notify(alert, self.log.warning)
 
 
 def report_orphans(
@@ -48,7 +21,7 @@ def report_orphans(
 ) -> None:
     """Say a line for each orphan, and alert users of each new one.
 
-    Raises OrphanedDrivers: there are any.
+    Raises StreamFindings: there are any.
     """
     found = []
     for view in all_streams(platform_home, streams):
@@ -62,7 +35,7 @@ def report_orphans(
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
             tell(_alert(view))
     if found:
-        raise OrphanedDrivers([view.orphan_line for view in found], "; ".join(map(what_to_do, found)))
+        raise StreamFindings([view.orphan_line for view in found], "; ".join(map(what_to_do, found)))
     say("every driver that runs has a spec")
 
 

@@ -6,9 +6,7 @@ A watch sees a dead driver within seconds and acts. If it can do nothing it give
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
 from sessionizer.control.records.desired_state import DesiredState
@@ -19,19 +17,14 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.errors import UnwatchedStreams
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import StreamFindings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow.sdk import Context
-
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
-    from sessionizer_airflow.project import Project
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
 
@@ -66,33 +59,12 @@ class UnwatchedStream:
         return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it should not run"
 
 
-class ReportUnwatched(BaseOperator):
-    """Task that fails, without a retry, as long as there is such a stream. ``patience`` is in ms."""
-
-    ui_color = "#f3d9d2"
-
-    def __init__(self, *, project: Project, patience: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project = project
-        self.patience = patience
-
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
-        """Look at all streams that have a spec."""
-        try:
-            report_unwatched(self.project.home, self.project.streams, self.patience, self.log.info, self._tell)
-        except UnwatchedStreams as error:
-            raise PersonNeeded.wrap(error) from None
-
-    def _tell(self, alert: Alert) -> None:
-        notify(alert, self.log.warning)
-
-
 def report_unwatched(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
     """Alert users of each new such stream.
 
-    Raises UnwatchedStreams: there are any.
+    Raises StreamFindings: there are any.
     """
     found = []
     for view in all_streams(platform_home, streams):
@@ -106,7 +78,7 @@ def report_unwatched(
         if TOLD_OF_UNWATCHED.is_news(home, stream.seen.uid or None):
             tell(_alert(stream))
     if found:
-        raise UnwatchedStreams([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
+        raise StreamFindings([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
     say("every stream that should run runs, or its supervisor acts")
 
 

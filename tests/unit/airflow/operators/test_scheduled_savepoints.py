@@ -11,7 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.savepoints.schedule import reason
-from sessionizer_airflow.errors import SavepointsNotRemoved
+from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.batch_jobs import told_failure
 from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_scheduled
@@ -83,7 +83,7 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(
         old(tmp_path, name)
     folder = StreamHome.of(tmp_path, "asking").savepoints
     (folder / "s1" / "condemned.json").mkdir()  # nobody can write there
-    with pytest.raises(SavepointsNotRemoved, match=r"^asking: ") as failure:
+    with pytest.raises(StreamFindings, match=r"^asking: ") as failure:
         prune_scheduled(project(tmp_path), said.append)
     assert "prune <stream> --plan" in PersonNeeded.wrap(failure.value).remedy
     reviewed(said[1:])
@@ -101,7 +101,7 @@ def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(
     old(tmp_path, "other")
     folder = StreamHome.of(tmp_path, "other").savepoints
     (folder / "s2" / "open_events" / "part-0.parquet").write_bytes(b"hurt")
-    with pytest.raises(SavepointsNotRemoved) as raised:
+    with pytest.raises(StreamFindings) as raised:
         prune_scheduled(project(tmp_path), print)
     reviewed(raised.value)
     assert sorted(each.name for each in folder.iterdir()) == ["s1", "s2"]

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import stop_requested
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.errors import OrphanedDrivers
+from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.reports.orphans import report_orphans
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_orphan_is_reported_until_it_is_gone(
     reviewed(said.pop())
     (platform.streams / "clicks.yaml").unlink()
     for _ in range(2):
-        with pytest.raises(OrphanedDrivers, match="`sessionizer stop clicks`"):
+        with pytest.raises(StreamFindings, match="`sessionizer stop clicks`"):
             report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert len(said) == 2
     (alert,) = alerts
@@ -36,7 +36,7 @@ def test_orphan_is_reported_until_it_is_gone(
     platform.add("clicks")
     report_orphans(platform.home, platform.streams, said.append, alerts.append)
     (platform.streams / "clicks.yaml").unlink()
-    with pytest.raises(OrphanedDrivers):
+    with pytest.raises(StreamFindings):
         report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert len(alerts) == 2, "it is news again"
 
@@ -46,7 +46,7 @@ def test_two_streams_one_of_them_renamed(platform: Platform, said: list[str], al
         platform.add(name)
         platform.drive(name)
     (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
-    with pytest.raises(OrphanedDrivers) as caught:
+    with pytest.raises(StreamFindings) as caught:
         report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert [alert.stream for alert in alerts] == ["visits"]
     assert len(caught.value.lines) == 1

@@ -12,7 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.errors import StuckOperations
+from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.stuck import report_stuck
 
@@ -44,7 +44,7 @@ def test_a_command_that_nobody_carries_out_is_reported_and_told_once(
     home = platform.add("clicks")
     record = begun(home, minutes_ago=20)
     for _ in range(2):
-        with pytest.raises(StuckOperations) as caught:
+        with pytest.raises(StreamFindings) as caught:
             report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert len(caught.value.lines) == 1
     reviewed(PersonNeeded.wrap(caught.value).remedy)
@@ -72,7 +72,7 @@ def test_a_second_try_that_dies_is_told_anew(platform: Platform, said: Heard, al
     record = begun(home, minutes_ago=40)
     for step_at in (record.step_at, record.step_at + 20 * MINUTE):
         write_operation(home, replace(record, step_at=step_at))
-        with pytest.raises(StuckOperations):
+        with pytest.raises(StreamFindings):
             report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert len(alerts) == 2
 

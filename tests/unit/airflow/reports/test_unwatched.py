@@ -12,7 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.errors import OrphanedDrivers, UnwatchedStreams
+from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched
@@ -45,7 +45,7 @@ def test_a_dead_driver_that_nobody_looks_after_is_reported_and_told_once(
 ) -> None:
     died(platform, "clicks", minutes_ago=20)
     for _ in range(2):
-        with pytest.raises(UnwatchedStreams) as caught:
+        with pytest.raises(StreamFindings) as caught:
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
         reviewed(caught.value)
     assert "unpause clicks.supervise" in PersonNeeded.wrap(caught.value).remedy
@@ -59,7 +59,7 @@ def test_a_live_driver_that_is_silent_counts_as_well(platform: Platform, said: H
     platform.drive("clicks")
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     platform.fall_silent("clicks", since=epoch_ms() - 30 * MINUTE)
-    with pytest.raises(UnwatchedStreams, match="stalled"):
+    with pytest.raises(StreamFindings, match="stalled"):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
 
 
@@ -81,7 +81,7 @@ def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     watched(home, minutes_ago=20)
     for _ in range(2):
-        with pytest.raises(UnwatchedStreams) as caught:
+        with pytest.raises(StreamFindings) as caught:
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
         reviewed(caught.value)
     assert "sessionizer stop clicks" in PersonNeeded.wrap(caught.value).remedy
@@ -99,10 +99,10 @@ def test_a_stream_of_another_folder_is_no_orphan_and_is_not_forgotten(
     report_orphans(platform.home, platform.streams, said, alerts.append)
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     watched(home, minutes_ago=20, streams=theirs)
-    with pytest.raises(UnwatchedStreams, match="visits"):
+    with pytest.raises(StreamFindings, match="visits"):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     (theirs / "visits.yaml").unlink()
-    with pytest.raises(OrphanedDrivers, match="visits"):
+    with pytest.raises(StreamFindings, match="visits"):
         report_orphans(platform.home, platform.streams, said, alerts.append)
 
 
@@ -123,13 +123,13 @@ def test_what_is_looked_after_or_not_wanted_is_let_be(
 
 def test_it_is_news_again_after_it_was_mended(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
     home = died(platform, "clicks", minutes_ago=20)
-    with pytest.raises(UnwatchedStreams):
+    with pytest.raises(StreamFindings):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     exit_record = home.control / "exit.driver-1.json"
     kept = json.loads(exit_record.read_text())
     exit_record.write_text(json.dumps({**kept, "at": epoch_ms()}))
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     exit_record.write_text(json.dumps(kept))
-    with pytest.raises(UnwatchedStreams):
+    with pytest.raises(StreamFindings):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert len(alerts) == 2
