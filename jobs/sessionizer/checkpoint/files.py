@@ -1,10 +1,16 @@
-"""Files of a checkpoint, wherever they are: names, sizes, bytes. The inspection judges only data read here."""
+"""Files of a checkpoint, wherever they are: names, sizes, bytes. The inspection judges only data read here.
+
+Beside a file on a local disk is one of Hadoop's, ``.NAME.crc``: a CRC-32 of each 512 bytes.
+"""
 
 from __future__ import annotations
 
+import io
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from sessionizer.home.data_root import uri_of
 
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 _TRIES: Final = 5
+_MAGIC: Final = b"crc\x00"
+_HEADER: Final = len(_MAGIC) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +81,30 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
     root = checkpoint.path.rstrip("/")
     for path, about in checkpoint.fs.find(checkpoint.path, detail=True).items():
         yield path[path.index(root) + len(root) + 1 :], int(about["size"])
+
+
+def hadoop_file(name: str) -> str:
+    """Return the name of Hadoop's checksums of a file."""
+    folder, slash, own = name.rpartition("/")
+    return f"{folder}{slash}.{own}.crc"
+
+
+def hadoop_says(content: bytes, checksums: bytes) -> str | None:
+    """Compare ``content`` with Hadoop's file beside it. None if it fits. Raises ValueError if that file is damaged."""
+    return hadoop_says_of(io.BytesIO(content), len(content), checksums)
+
+
+def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None:
+    """Compare ``content`` of ``size`` bytes piece by piece. Raises ValueError, OSError."""
+    if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
+        message = "it is no file of checksums"
+        raise ValueError(message)
+    (step,) = struct.unpack(">I", checksums[len(_MAGIC) : _HEADER])
+    told = checksums[_HEADER:]
+    if not step or len(told) != 4 * -(-size // step):
+        return f"it has {size:,} bytes, which its checksums do not fit"
+    for number in range(len(told) // 4):
+        found = zlib.crc32(content.read(step))
+        if found.to_bytes(4) != told[4 * number : 4 * number + 4]:
+            return f"it was changed between byte {number * step:,} and {min(size, (number + 1) * step):,}"
+    return None

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sessionizer.checkpoint.checksums import hadoop_file
 from sessionizer.checkpoint.descriptions import OPERATOR_FILE, SCHEMA_FILE, operator_of, schema_version
+from sessionizer.checkpoint.files import hadoop_file
 from sessionizer.checkpoint.log_entries import (
     FILES,
     commit_entry,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.checksums import hadoop_file
+from sessionizer.checkpoint.files import hadoop_file
 from sessionizer.checkpoint.names import COMMITS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import google_crc32c
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from sessionizer.checkpoint.checksums import hadoop_file, hadoop_says
+from sessionizer.checkpoint.files import hadoop_file, hadoop_says
 from sessionizer.checkpoint.state_files import CHECKSUM
 
 if TYPE_CHECKING:

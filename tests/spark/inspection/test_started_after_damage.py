@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from pyspark.errors import PySparkException
 
-from sessionizer.checkpoint.checksums import hadoop_file
+from sessionizer.checkpoint.files import hadoop_file
 from sessionizer.inspection.finding import Effect
 from sessionizer.inspection.inspecting import inspect
 from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run

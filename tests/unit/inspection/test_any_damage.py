@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.checkpoint.checksums import hadoop_file, hadoop_says
+from sessionizer.checkpoint.files import hadoop_file, hadoop_says
 from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspecting import Inspection, damages

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
-from sessionizer.checkpoint.checksums import hadoop_says
-from sessionizer.checkpoint.files import files_of
+from sessionizer.checkpoint.files import files_of, hadoop_says
 from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.checksums import hadoop_file, hadoop_says_of
+from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
 from sessionizer.state.savepoints.manifest import DataFile
