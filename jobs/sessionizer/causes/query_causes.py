@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sessionizer.causes.cause import TERMINAL, TRANSIENT, UNCLEAR, Cause
-from sessionizer.errors import DiskFull, PrivateDoorBroken
+from sessionizer.errors import DiskFull, PrivateDoorBroken, SourceForbidden
 
 LEASE_LOST: Final = "lease_lost"
 """Cause that ends a driver for good, and not its stream."""
@@ -20,11 +20,22 @@ WORKER_LATE: Final = "python_worker_late"
 class QueryCause(Cause):
     """Cause of a query's end, shown by one of ``signs``.
 
-    ``deep``: the texts count anywhere in the chain of causes, below Spark's own wrapping.
+    ``deep``: the texts count anywhere in the chain of causes, below Spark's own wrapping. ``classes``: Spark's error
+    classes about state. Each class of the pinned Spark has a cause.
     """
 
     signs: tuple[str, ...] = ()
     deep: bool = False
+    classes: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text by which a line names it."""
+        return (*self.signs, *(f"[{name}]" for name in self.classes))
+
+
+def _loading(*names: str) -> tuple[str, ...]:
+    return tuple(f"CANNOT_LOAD_STATE_STORE.{name}" for name in names)
 
 
 # The first that matches wins: exact signs stand before general ones.
@@ -45,6 +56,11 @@ QUERY_CAUSES: Final = (
         "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory), or make batches smaller "
         "(source.options)",
         signs=("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), deep=True,
+        classes=(
+            *_loading(
+                "HDFS_STORE_PROVIDER_OUT_OF_MEMORY", "ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY",
+            ),
+        ),
     ),
     QueryCause(
         WORKER_LATE, "a Python worker did not come up in time", TRANSIENT,
@@ -72,9 +88,7 @@ QUERY_CAUSES: Final = (
         ),
     ),
     QueryCause(
-        "source_forbidden", "the source may not be read", TERMINAL,
-        "grant the right to read it, or correct the credentials in the spec. Then run "
-        "`sessionizer spec check --deep …`",
+        "source_forbidden", SourceForbidden.title, TERMINAL, SourceForbidden.remedy,
         signs=(
             "TopicAuthorizationException", "ClusterAuthorizationException", "GroupAuthorizationException",
             "SaslAuthenticationException", "SslAuthenticationException",
@@ -108,11 +122,39 @@ QUERY_CAUSES: Final = (
             "CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE",
             "Incomplete log file in the",
         ),
+        classes=(
+            *_loading(
+                "AUTO_SNAPSHOT_REPAIR_FAILED", "CANNOT_FIND_BASE_SNAPSHOT_CHECKPOINT", "CANNOT_READ_CHECKPOINT",
+                "CANNOT_READ_DELTA_FILE_KEY_SIZE", "CANNOT_READ_DELTA_FILE_NOT_EXISTS",
+                "CANNOT_READ_MISSING_SNAPSHOT_FILE", "CANNOT_READ_SNAPSHOT_FILE_KEY_SIZE",
+                "CANNOT_READ_SNAPSHOT_FILE_VALUE_SIZE", "CANNOT_READ_STREAMING_STATE_FILE",
+                "INVALID_CHECKPOINT_LINEAGE", "SNAPSHOT_PARTITION_ID_NOT_FOUND", "UNEXPECTED_VERSION",
+            ),
+            "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED", "STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH",
+            "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY", "STATE_STORE_COMMIT_VALIDATION_FAILED",
+            "STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED", "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+            "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        ),
     ),
     QueryCause(
         "state_refused", "Spark refuses the state", TERMINAL,
         "undo the change of Spark's version or settings, because the state was written with the earlier ones",
         signs=("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"),
+        classes=(
+            *_loading(
+                "INVALID_CHANGE_LOG_READER_VERSION", "INVALID_CHANGE_LOG_WRITER_VERSION",
+            ),
+            "STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY_WITH_RESERVED_CHARS",
+            "STATE_STORE_CANNOT_USE_COLUMN_FAMILY_WITH_INVALID_NAME", "STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED",
+            "STATE_STORE_HANDLE_NOT_INITIALIZED", "STATE_STORE_INCORRECT_NUM_ORDERING_COLS_FOR_RANGE_SCAN",
+            "STATE_STORE_INCORRECT_NUM_PREFIX_COLS_FOR_PREFIX_SCAN", "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+            "STATE_STORE_INVALID_PROVIDER", "STATE_STORE_NULL_TYPE_ORDERING_COLS_NOT_SUPPORTED",
+            "STATE_STORE_PROVIDER_DOES_NOT_SUPPORT_FINE_GRAINED_STATE_REPLAY",
+            "STATE_STORE_UNKNOWN_INTERNAL_COLUMN_FAMILY", "STATE_STORE_UNSUPPORTED_OPERATION",
+            "STATE_STORE_UNSUPPORTED_OPERATION_BINARY_INEQUALITY",
+            "STATE_STORE_UNSUPPORTED_OPERATION_ON_MISSING_COLUMN_FAMILY",
+            "STATE_STORE_VARIABLE_SIZE_ORDERING_COLS_NOT_SUPPORTED",
+        ),
     ),
     QueryCause(
         "schema_change", "columns have changed", TERMINAL,
@@ -121,6 +163,16 @@ QUERY_CAUSES: Final = (
             "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
             "STATE_STORE_KEY_SCHEMA", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH", "DELTA_FAILED_TO_MERGE_FIELDS",
             "DELTA_METADATA_MISMATCH",
+        ),
+        classes=(
+            *_loading(
+                "KEY_ROW_FORMAT_VALIDATION_FAILURE", "VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+            ),
+            "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE", "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+            "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE", "STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE",
+            "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+            "STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE", "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
+            "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
         ),
     ),
     QueryCause(
@@ -156,6 +208,15 @@ QUERY_CAUSES: Final = (
         "state_silent", "the state store failed", UNCLEAR,
         "look in the driver's log for a full disk or an overloaded machine",
         signs=("TimeoutError: timed out", "cannot read from timed out object"),
+        classes=(
+            *_loading(
+                # a copy that was cut short, a lock that is still held, an error that Spark has no class for
+                "FAILED_TO_GET_CHANGELOG_WRITER", "UNCATEGORIZED", "UNEXPECTED_FILE_SIZE", "UNRELEASED_THREAD_ERROR",
+            ),
+            "CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", "STATE_STORE_INVALID_STAMP",
+            "STATE_STORE_INVALID_STATE_MACHINE_TRANSITION", "STATE_STORE_OPERATION_OUT_OF_ORDER",
+            "STATE_STORE_UNEXPECTED_EMPTY_FILE_IN_ROCKSDB_ZIP",
+        ),
     ),
     QueryCause(
         "executor_lost", "an executor was lost", TRANSIENT,

@@ -12,8 +12,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import QueryFailed, QueryInterrupted, Verdict
-from sessionizer.spark.failures.query_failure import classified
-from sessionizer.spark.failures.state_classes import CAUSE_OF_CLASS
+from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classified
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 
@@ -38,7 +37,7 @@ def test_no_class_is_without_a_verdict() -> None:
     assert classes_about_state() == set(CAUSE_OF_CLASS)
 
 
-@pytest.mark.parametrize(("name", "cause"), CAUSE_OF_CLASS.items())
+@pytest.mark.parametrize(("name", "cause"), [(name, cause.name) for name, cause in CAUSE_OF_CLASS.items()])
 def test_a_query_that_dies_of_it(name: str, cause: str) -> None:
     error = classified("clicks", RuntimeError(f"[{name}] Error of Spark. SQLSTATE: 58030\n=== Streaming Query ==="))
     assert isinstance(error, QueryFailed | QueryInterrupted)

@@ -19,10 +19,9 @@ from sessionizer.errors import (
     Verdict,
 )
 from sessionizer.redaction import redacted_and_cut
-from sessionizer.spark.failures.state_classes import cause_of_state_class, classes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from sessionizer.causes.query_causes import QueryCause
 
@@ -34,6 +33,8 @@ SAID_IN_A_LINE: Final = frozenset({WORKER_LATE})
 GENERAL: Final = frozenset({UNKNOWN, "state_not_at_head", "schema_change", "state_refused"})
 """Causes about which Spark's class says more than the signs."""
 _BY_NAME: Final = {cause.name: cause for cause in QUERY_CAUSES}
+CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause.classes}
+_CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
 _DETAIL_LIMIT = 2_000
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -53,14 +54,14 @@ def classified(
     text = f"{type(error).__name__}: {error}"
     whole = "\n".join((text, *_causes(error)))
     cause = next((cause for cause in QUERY_CAUSES if _shows(cause, whole if cause.deep else text)), _BY_NAME[UNKNOWN])
-    by_class = cause_of_state_class(text) if cause.name in GENERAL else None
-    cause = _BY_NAME[by_class] if by_class is not None else cause
+    if cause.name in GENERAL:
+        cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
     words = out_of_memory() if cause.name in WITHOUT_WORDS else None
     if words is not None:
         cause, text = _BY_NAME["memory"], f"{words}; then {text}"
     elif cause.name in SAID_IN_A_LINE:
         text = next(sign for sign in cause.signs if sign in whole)
-    elif (line := _telling_line(whole if cause.deep else text, (*cause.signs, *classes_of(cause.name)))) is not None:
+    elif (line := _telling_line(whole if cause.deep else text, cause.texts)) is not None:
         text = f"{line}\n{text}"
     kind = QueryFailed if cause.verdict is Verdict.TERMINAL or cause.name == LEASE_LOST else QueryInterrupted
     return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
@@ -87,14 +88,13 @@ def _shows(cause: QueryCause, text: str) -> bool:
     return any(sign in text for sign in cause.signs)
 
 
-def _telling_line(text: str, signs: Iterable[str]) -> str | None:
-    """Return the line of ``text`` that has one of ``signs``, without the classes around it.
+def _telling_line(text: str, known: tuple[str, ...]) -> str | None:
+    """Return the line of ``text`` that has a ``known`` text, without the classes around it.
 
     Without such a line, the last one of a traceback. None if the first line says it. A failure below the writing of a
     batch comes as the stack of a Python, then that of a JVM, and users are shown the first line only.
     """
     first, *others = text.splitlines() or [""]
-    known = tuple(signs)
     if any(sign in first for sign in known):
         return None
     # an indented line is a place in a program
