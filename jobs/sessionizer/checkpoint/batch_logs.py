@@ -63,11 +63,9 @@ def _read(log: DataPath, batch_id: int, parse: Callable[[int, str], _Entry], ver
     try:
         entry = parse(batch_id, file.read_text(encoding="utf-8"))
     except ValueError as error:
-        message = f"{file}: {error}"
-        raise ValueError(message) from None
+        raise ValueError(f"{file}: {error}") from None
     if entry.version != version:
-        message = f"{file} has version {entry.version!r}, of which this release knows nothing"
-        raise ValueError(message)
+        raise ValueError(f"{file} has version {entry.version!r}, of which this release knows nothing")
     return entry
 
 

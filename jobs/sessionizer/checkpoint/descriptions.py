@@ -72,8 +72,7 @@ def operator_of(content: bytes) -> Operator:
     """Parse the operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
     version, _, told = text_of(content).partition("\n")
     if version not in {"v1", "v2"}:
-        message = "it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2"
-        raise ValueError(message)
+        raise ValueError("it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2")
     try:
         value = json.loads(told)
         about = value["operatorInfo"]
@@ -81,16 +80,14 @@ def operator_of(content: bytes) -> Operator:
         properties = json.loads(value.get("operatorPropertiesJson") or "{}")
         return Operator(int(about["operatorId"]), str(about["operatorName"]), stores, properties)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        message = "it is no description of an operator: cut, or changed"
-        raise ValueError(message) from None
+        raise ValueError("it is no description of an operator: cut, or changed") from None
 
 
 def _store(value: Mapping[str, Any]) -> Store:
     paths = (path.rpartition(_SCHEMA)[2] for path in value.get("stateSchemaFilePaths") or ())
     partitions = int(value["numPartitions"])
     if partitions > _MOST_PARTITIONS:
-        message = f"a state of {partitions} partitions"
-        raise ValueError(message)
+        raise ValueError(f"a state of {partitions} partitions")
     return Store(str(value["storeName"]), partitions, tuple(f"{_SCHEMA[1:]}{path}" for path in paths))
 
 
@@ -132,8 +129,7 @@ def schema_version(content: bytes) -> str:
     It has texts in Java's form, each preceded by its length.
     """
     if not content:
-        message = "it is empty"
-        raise ValueError(message)
+        raise ValueError("it is empty")
     reader = _Reader(content)
     version = reader.text()
     if version == "v1":
@@ -146,11 +142,9 @@ def schema_version(content: bytes) -> str:
         for _ in range(reader.number(_NUMBER)):
             _family(reader)
     else:
-        message = f"its version is {version[:20]!r}, and known are v1 to v3"
-        raise ValueError(message)
+        raise ValueError(f"its version is {version[:20]!r}, and known are v1 to v3")
     if reader.at != len(content):
-        message = "something follows its end"
-        raise ValueError(message)
+        raise ValueError("something follows its end")
     return version
 
 
@@ -181,8 +175,7 @@ class _Reader:
         try:
             return self._part(self.number(_TEXT)).decode()
         except UnicodeDecodeError:
-            message = "a text in it was changed"
-            raise ValueError(message) from None
+            raise ValueError("a text in it was changed") from None
 
     def long_text(self) -> str:
         """Read a text in pieces."""
@@ -194,12 +187,10 @@ class _Reader:
         try:
             json.loads(text)
         except ValueError:
-            message = "a schema in it is no JSON: cut, or changed"
-            raise ValueError(message) from None
+            raise ValueError("a schema in it is no JSON: cut, or changed") from None
 
     def _part(self, size: int) -> bytes:
         if self.at + size > len(self._content):
-            message = "it is cut"
-            raise ValueError(message)
+            raise ValueError("it is cut")
         self.at += size
         return self._content[self.at - size : self.at]

@@ -103,8 +103,7 @@ def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile
     file = offset_log(checkpoint) / "0"
     version, about, events, *others = file.read_text(encoding="utf-8").splitlines()
     if begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
-        message = f"{uri_of(checkpoint)} is not that of a lineage that has only begun"
-        raise ValueError(message)
+        raise ValueError(f"{uri_of(checkpoint)} is not that of a lineage that has only begun")
     if seen:
         _take_for_seen(source_log(checkpoint, EVENTS), seen)
         offset = {"logOffset": 0}

@@ -97,8 +97,7 @@ def hadoop_says(content: bytes, checksums: bytes) -> str | None:
 def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None:
     """Compare ``content`` of ``size`` bytes piece by piece. Raises ValueError, OSError."""
     if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
-        message = "it is no file of checksums"
-        raise ValueError(message)
+        raise ValueError("it is no file of checksums")
     (step,) = struct.unpack(">I", checksums[len(_MAGIC) : _HEADER])
     told = checksums[_HEADER:]
     if not step or len(told) != 4 * -(-size // step):

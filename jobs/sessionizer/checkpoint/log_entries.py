@@ -62,11 +62,9 @@ def offset_entry(batch_id: int, text: str) -> OffsetEntry:
         settings = {name: str(value) for name, value in known.get("conf", {}).items()}
         watermark, at = int(known["batchWatermarkMs"]), int(known["batchTimestampMs"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        message = f"it lacks the clock or the watermark of the batch ({error})"
-        raise ValueError(message) from None
+        raise ValueError(f"it lacks the clock or the watermark of the batch ({error})") from None
     if not sources:
-        message = "it names no source"
-        raise ValueError(message)
+        raise ValueError("it names no source")
     ends = dict(_end(place, line, named=version == "v2") for place, line in enumerate(sources))
     return OffsetEntry(batch_id, version, watermark, at, settings, ends)
 
@@ -81,11 +79,9 @@ def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
     try:
         found = json.loads(end)
     except (ValueError, RecursionError):
-        message = f"the offset of source {name} is no JSON"
-        raise ValueError(message) from None
+        raise ValueError(f"the offset of source {name} is no JSON") from None
     if isinstance(found, dict) and type(found.get(_OF_FILES, 0)) is not int:
-        message = f"the offset of source {name} is no number"
-        raise ValueError(message)
+        raise ValueError(f"the offset of source {name} is no number")
     return name, found
 
 
@@ -97,8 +93,7 @@ def commit_entry(batch_id: int, text: str) -> CommitEntry:
         ids = {int(operator): _ids(found) for operator, found in (known.get("stateUniqueIds") or {}).items()}
         return CommitEntry(batch_id, version, int(known.get("nextBatchWatermarkMs") or 0), ids)
     except (TypeError, ValueError, AttributeError, OverflowError):
-        message = "the ids of the state in it make no sense"
-        raise ValueError(message) from None
+        raise ValueError("the ids of the state in it make no sense") from None
 
 
 def _ids(partitions: Any) -> list[list[str]]:  # noqa: ANN401  JSON
@@ -110,8 +105,7 @@ def source_entries(text: str) -> list[dict[str, Any]]:
     _, *entries = _lines(text, "sources", at_least=1)
     found = [_object(entry) for entry in entries]
     if any(not isinstance(entry.get("path"), str) or not isinstance(entry.get("batchId"), int) for entry in found):
-        message = "an entry of it names no file or no batch"
-        raise ValueError(message)
+        raise ValueError("an entry of it names no file or no batch")
     return found
 
 
@@ -119,8 +113,7 @@ def query_id(text: str) -> str:
     """Return the id in ``metadata``."""
     found = _object(text).get("id")
     if not isinstance(found, str):
-        message = "it has no id of a query"
-        raise ValueError(message)  # noqa: TRY004  of the text, not of an argument
+        raise ValueError("it has no id of a query")  # noqa: TRY004  of the text, not of an argument
     return found
 
 
@@ -129,36 +122,29 @@ def text_of(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        message = "it is no text"
-        raise ValueError(message) from None
+        raise ValueError("it is no text") from None
 
 
 def _lines(text: str, log: str, *, at_least: int) -> list[str]:
     if not text:
-        message = "it is empty"
-        raise ValueError(message)
+        raise ValueError("it is empty")
     lines = text.splitlines()
     if lines[0] not in _KNOWN[log]:
-        message = f"its version is {lines[0][:20]!r}, and known are {' and '.join(_KNOWN[log])}"
-        raise ValueError(message)
+        raise ValueError(f"its version is {lines[0][:20]!r}, and known are {' and '.join(_KNOWN[log])}")
     if len(lines) < at_least:
-        message = "it ends after its version"
-        raise ValueError(message)
+        raise ValueError("it ends after its version")
     return lines
 
 
 def _object(text: str) -> dict[str, Any]:
     if not text:
-        message = "it is empty"
-        raise ValueError(message)
+        raise ValueError("it is empty")
     try:
         value = json.loads(text)
     except ValueError:
-        message = "it is no JSON: cut, or changed"
-        raise ValueError(message) from None
+        raise ValueError("it is no JSON: cut, or changed") from None
     if not isinstance(value, dict):
-        message = "it is no JSON object"
-        raise ValueError(message)  # noqa: TRY004  of the text, not of an argument
+        raise ValueError("it is no JSON object")  # noqa: TRY004  of the text, not of an argument
     return value
 
 

@@ -145,8 +145,7 @@ def shared_in(files: Files, name: str) -> Iterator[tuple[str, int]]:
         with zipfile.ZipFile(io.BytesIO(files.read(name))) as archive:
             metadata = archive.read("metadata")
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError) as error:
-        message = f"{name} is no archive of RocksDB: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"{name} is no archive of RocksDB: {error}") from error
     folder = name.rpartition("/")[0]
     for shared, length in re.findall(rb'"dfsSstFileName":"([^"]+)","sizeBytes":(\d+)', metadata):
         yield f"{folder}/SSTs/{shared.decode()}", int(length)

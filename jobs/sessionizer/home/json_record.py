@@ -47,8 +47,7 @@ class JsonRecord:
             if found is not None or (field.name in value and _is_required(field) and _allows_none(hint)):
                 given[field.name] = _decoded(field.name, hint, found)
             elif _is_required(field):
-                message = f"{field.name} is missing"
-                raise UnfitValue(message)
+                raise UnfitValue(f"{field.name} is missing")
         return cls(**given)
 
 
@@ -97,5 +96,4 @@ def _decoded(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as abov
     # Not isinstance: True is an int, and a pid of True is damage.
     if type(found) is (dict if kind is Mapping else kind):
         return found
-    message = f"{name} is {found!r}, not {kind.__name__}"
-    raise UnfitValue(message)
+    raise UnfitValue(f"{name} is {found!r}, not {kind.__name__}")

@@ -223,8 +223,7 @@ def _listed(content: bytes) -> int:
 
 def _not_empty(content: bytes) -> int:
     if not content:
-        message = "it is empty"
-        raise ValueError(message)
+        raise ValueError("it is empty")
     return len(content)
 
 

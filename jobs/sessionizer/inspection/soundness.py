@@ -90,8 +90,7 @@ def spark_says(content: bytes, checksum: bytes) -> str | None:
         told: dict[str, Any] = json.loads(checksum)
         algorithm, value, length = told["algorithm"], int(told["value"]), int(told["mainFileSize"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        message = "it is no checksum"
-        raise ValueError(message) from None
+        raise ValueError("it is no checksum") from None
     if len(content) != length:
         return f"it has {len(content):,} bytes, and had {length:,}"
     if algorithm == "CRC32C" and google_crc32c.value(content) != value & 0xFFFFFFFF:

@@ -142,8 +142,7 @@ class LeftOut:
         try:
             return cls(tuple(map(LeftOutRange.from_json, value["ranges"])))
         except (KeyError, TypeError, ValueError) as error:
-            message = f"it does not say what is left out: {error!r}"
-            raise ValueError(message) from error
+            raise ValueError(f"it does not say what is left out: {error!r}") from error
 
 
 NOTHING_LEFT_OUT: Final = LeftOut()

@@ -48,18 +48,15 @@ def line_of(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
         after.setdefault(each.down_revision, []).append(each.revision)
     for before, following in after.items():
         if before is not None and before not in known:
-            message = f"{following[0]} follows {before}, which is not there. Add {before}"
-            raise BrokenRevisions(message)
+            raise BrokenRevisions(f"{following[0]} follows {before}, which is not there. Add {before}")
         if len(following) > 1:
             heads = " and ".join(sorted(following))
-            message = f"{heads} follow {before}. Let the newer one follow the other one"
-            raise BrokenRevisions(message)
+            raise BrokenRevisions(f"{heads} follow {before}. Let the newer one follow the other one")
     line: list[Revision] = []
     while (then := after.get(line[-1].revision if line else None)) is not None:
         line.append(known[then[0]])
     if len(line) != len(known):
-        message = "the revisions make no line from an oldest one. Correct down_revision"
-        raise BrokenRevisions(message)
+        raise BrokenRevisions("the revisions make no line from an oldest one. Correct down_revision")
     return tuple(line)
 
 
@@ -90,14 +87,12 @@ def bring_to(
     wanted = names[-1] if wanted is None else wanted
     for name in (found, wanted):
         if name not in names:
-            message = f"revision {name} is unknown to this release, which knows {', '.join(names)}"
-            raise UnknownRevision(message)
+            raise UnknownRevision(f"revision {name} is unknown to this release, which knows {', '.join(names)}")
     first, last = names.index(found), names.index(wanted)
     for each in line[first + 1 : last + 1]:
         open_events = each.upgrade(open_events)
     for each in reversed(line[last + 1 : first + 1]):
         if each.downgrade is None:
-            message = f"no way leads from revision {each.revision} back to {each.down_revision}"
-            raise UnknownRevision(message)
+            raise UnknownRevision(f"no way leads from revision {each.revision} back to {each.down_revision}")
         open_events = each.downgrade(open_events)
     return open_events

@@ -183,5 +183,4 @@ def check_client_version() -> None:
         return
     versions = {each.name: each.version for each in found}
     if len(set(versions.values())) != 1 and len({each.locate_file("") for each in found}) == 1:
-        message = f"pyspark and pyspark-client must be of one version, found {versions}"
-        raise ImportError(message)
+        raise ImportError(f"pyspark and pyspark-client must be of one version, found {versions}")

@@ -70,8 +70,7 @@ def sample_from(value: Mapping[str, Any]) -> Sample:
     found = {name: part for name, part in value.items() if name in known}
     wrong = [name for name, part in found.items() if not _fits(name, part)]
     if wrong or "at" not in found:
-        message = f"no sample: {', '.join(wrong) or 'no time'}"
-        raise ValueError(message)
+        raise ValueError(f"no sample: {', '.join(wrong) or 'no time'}")
     return Sample(**found)
 
 

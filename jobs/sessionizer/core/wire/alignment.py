@@ -83,8 +83,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return other
     if _widens(other, one):
         return one
-    message = f"{one} and {other} have no common type"
-    raise pa.ArrowTypeError(message)
+    raise pa.ArrowTypeError(f"{one} and {other} have no common type")
 
 
 def aligned_table(table: pa.Table, schema: pa.Schema) -> pa.Table:

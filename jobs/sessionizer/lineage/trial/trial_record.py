@@ -88,8 +88,7 @@ class Trial:
             baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
             return cls("", Terms.from_json(value["terms"]), Course.from_json(value), baseline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = f"it is no trial: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"it is no trial: {error}") from error
 
 
 TRIAL_FILE: Final = LineageFile("trial.json", Trial)

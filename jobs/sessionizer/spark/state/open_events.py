@@ -137,8 +137,7 @@ def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
         return {}
     fingerprints = {bytes(row.fingerprint) for row in rows}
     if len(fingerprints) > 1 or len(rows) != state.key_groups:
-        message = f"of {state.key_groups} key groups {len(rows)} keep timeouts, of {len(fingerprints)} kinds"
-        raise ValueError(message)
+        raise ValueError(f"of {state.key_groups} key groups {len(rows)} keep timeouts, of {len(fingerprints)} kinds")
     of_one = _variable(spark, state, "timeouts").where(f"key.key_group = {rows[0].label}")
     (found,) = of_one.selectExpr("value.changes").collect()
     return kept_timeouts(fingerprints.pop(), lambda: bytes(found.changes))

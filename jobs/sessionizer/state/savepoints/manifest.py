@@ -162,8 +162,7 @@ class Manifest:
         try:
             return cls(**{name: _READ.get(name, _keep_value)(part) for name, part in _fields_of(cls, value).items()})
         except (KeyError, TypeError) as error:
-            message = f"it lacks what every manifest has ({error})"
-            raise ValueError(message) from error
+            raise ValueError(f"it lacks what every manifest has ({error})") from error
 
 
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:

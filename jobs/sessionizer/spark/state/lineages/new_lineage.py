@@ -190,6 +190,5 @@ def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInG
     found = emitted.collect()
     others = {row.kind for row in found} - {rows.OPEN}
     if batch_id != _SEED_BATCH or others:
-        message = f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}"
-        raise ValueError(message)
+        raise ValueError(f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}")
     return [(row.key_group, OpenInGroup.from_json(bytes(row.blob))) for row in found]
