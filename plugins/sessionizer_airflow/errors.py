@@ -10,7 +10,6 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 class BrokenSpecs(TerminalError):
@@ -85,27 +84,3 @@ class WatchCancelled(TransientError):
     def __init__(self, stream: str) -> None:
         self.stream = stream
         super().__init__(f"the watch of {stream} was cancelled")
-
-
-class AirflowUnavailable(TransientError):
-    """The API server refused or did not answer ``verb`` ``path``: ``cause``."""
-
-    def __init__(self, verb: str, path: str, cause: str) -> None:
-        self.verb, self.path, self.cause = verb, path, cause
-        super().__init__(f"Airflow: {verb} {path}: {cause}")
-
-
-class DemoIsRunning(TerminalError):
-    """Another demo runs in the folder ``root``."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        super().__init__(f"a demo is already running in {root}")
-
-
-class DemoBroke(TerminalError):
-    """The processes ``parts`` of the demo have ended. Their ``logs`` say why."""
-
-    def __init__(self, parts: list[str], logs: Path) -> None:
-        self.parts, self.logs = tuple(parts), logs
-        super().__init__(f"{', '.join(parts)} ended unexpectedly; see {logs}")

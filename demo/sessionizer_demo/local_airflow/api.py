@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sessionizer_airflow.errors import AirflowUnavailable
+from sessionizer.errors import TransientError
 from sessionizer_demo.local_airflow.installation import USER
 
 if TYPE_CHECKING:
@@ -22,6 +22,14 @@ TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.5
 MORE_ATTEMPTS = 3
 HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+
+
+class AirflowUnavailable(TransientError):
+    """The API server refused or did not answer ``verb`` ``path``: ``cause``."""
+
+    def __init__(self, verb: str, path: str, cause: str) -> None:
+        self.verb, self.path, self.cause = verb, path, cause
+        super().__init__(f"Airflow: {verb} {path}: {cause}")
 
 
 @dataclass

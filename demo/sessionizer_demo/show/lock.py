@@ -6,11 +6,19 @@ import fcntl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sessionizer_airflow.errors import DemoIsRunning
+from sessionizer.errors import TerminalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+class DemoIsRunning(TerminalError):
+    """Another demo runs in the folder ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(f"a demo is already running in {root}")
 
 
 @contextmanager

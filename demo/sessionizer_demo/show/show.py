@@ -14,11 +14,11 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_status
+from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer_airflow.errors import DemoBroke
 from sessionizer_airflow.project import Project
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import REPORT_POOL
@@ -28,11 +28,21 @@ from sessionizer_demo.show.ending import end_the_rest, stop_drivers
 from sessionizer_demo.show.feed_process import Feed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sessionizer_demo.local_airflow.installation import Installation
 
 AIRFLOW_SECONDS = 300.0
 FOLLOW_SECONDS = 60.0
 VERBS = ("supervise", "report", "stop", "start")
+
+
+class DemoBroke(TerminalError):
+    """The processes ``parts`` of the demo have ended. Their ``logs`` say why."""
+
+    def __init__(self, parts: list[str], logs: Path) -> None:
+        self.parts, self.logs = tuple(parts), logs
+        super().__init__(f"{', '.join(parts)} ended unexpectedly; see {logs}")
 
 
 @dataclass

@@ -10,8 +10,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.errors import AirflowUnavailable
-from sessionizer_demo.local_airflow.api import Api, wait_until
+from sessionizer_demo.local_airflow.api import AirflowUnavailable, Api, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
