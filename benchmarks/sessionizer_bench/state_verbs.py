@@ -22,7 +22,7 @@ from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.session import spark_session

@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stamp import stamped, unknown_format
+from sessionizer.home.json_record import stamped, unknown_format
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.landing import Announcement, landed
 

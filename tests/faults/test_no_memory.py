@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import QueryInterrupted
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import FIRST_EVENT_MS, many_clicks_spec

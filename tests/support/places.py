@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 REPOSITORY: Final = Path(__file__).parents[2]
 SUPPORT: Final = REPOSITORY / "tests" / "support"

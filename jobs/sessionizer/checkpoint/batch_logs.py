@@ -15,7 +15,7 @@ from sessionizer.checkpoint.names import EVENTS, commit_log, numbers_in, offset_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 _Entry = TypeVar("_Entry", OffsetEntry, CommitEntry)
 

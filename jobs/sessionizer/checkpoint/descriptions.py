@@ -13,7 +13,7 @@ from sessionizer.checkpoint.names import OPERATOR, STATE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 OPERATOR_FILE: Final = re.compile(rf"{STATE}/(\d+)/_metadata/(?:metadata|v2/(\d+))")
 SCHEMA_FILE: Final = re.compile(rf"{STATE}/\d+/(?:_stateSchema/[^/]+/[^./][^/]*|\d+/(?:[^/]+/)?_metadata/schema)")

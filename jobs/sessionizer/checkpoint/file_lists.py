@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.checkpoint.batch_logs import begun_batches, planned_batch
 from sessionizer.checkpoint.log_entries import NOT_READ, source_entries
 from sessionizer.checkpoint.names import EVENTS, numbers_in, offset_log, source_log
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 _PARTS: Final = 10
 """Each part with a number of this step in a list of files repeats the entries of all parts before it."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 _Read = TypeVar("_Read")
 _TRIES: Final = 5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.home.data_files import names_in
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.checkpoint.files import Files
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 
 def copy_batch(

@@ -35,7 +35,7 @@ from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import SessionizerError
-from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.roots import CONTROL_VARIABLE
 
 Control: TypeAlias = Annotated[
     str | None,

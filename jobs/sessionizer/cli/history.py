@@ -23,8 +23,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import moment_of
-from sessionizer.home.data_root import is_local
-from sessionizer.home.table_places import table_locations
+from sessionizer.home.roots import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,7 +107,7 @@ def report(
     from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help
 
     spec = spec_in_force(where, spec)
-    locations = table_locations(where, spec.sink.path)
+    locations = where.table_locations(spec.sink.path)
     say(f"starting Spark for the report of {stream}")
     spark = started_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream):

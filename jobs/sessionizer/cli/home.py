@@ -8,10 +8,8 @@ import typer
 
 from sessionizer.cli.places import Home, home_folder
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.control_root import control_root
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.home_place import place_of
-from sessionizer.home.platform_home import HOME_VARIABLE, note_home_here, read_identity
+from sessionizer.home.home_identity import note_home_here, place_of, read_identity
+from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
 
 
 def home(

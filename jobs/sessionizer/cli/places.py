@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.data_root import DATA_VARIABLE, data_root, uri_of
-from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, home_at, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -18,7 +16,7 @@ from sessionizer.stream_spec.loading.folder import find_stream
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.")]

@@ -25,7 +25,7 @@ from sessionizer.control.records.launch_record import require_shared_home
 from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_store import is_there
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.spark.driver.options import Until

@@ -24,8 +24,8 @@ from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import minted_id
+from sessionizer.home.roots import uri_of
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest

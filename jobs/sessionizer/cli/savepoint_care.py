@@ -13,7 +13,7 @@ from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_li
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.data_digest import found_files

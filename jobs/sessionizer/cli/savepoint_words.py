@@ -10,12 +10,12 @@ import typer
 
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.home.clock import moment_text
-from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.roots import folder_at, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.shelf import Savepoint

@@ -9,7 +9,7 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Stream, Streams, stream_home, stream_spec
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.home.table_places import TablePlace, place_of, table_locations
+from sessionizer.home.delta_tables import TablePlace, place_of
 
 
 def tables(
@@ -17,7 +17,7 @@ def tables(
 ) -> None:
     """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
-    locations = table_locations(where, spec_in_force(where, spec).sink.path)
+    locations = where.table_locations(spec_in_force(where, spec).sink.path)
     places = [place_of(name, path) for name, path in locations.items()]
     if as_json:
         typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))

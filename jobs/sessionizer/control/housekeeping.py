@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.operation_record import PLAN_FILE
 from sessionizer.home.control_store import changed_at_ms, record_names, remove
-from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 ABANDONED_AFTER_S: Final = 3_600

@@ -14,8 +14,7 @@ from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
 from sessionizer.home.control_store import is_there
 from sessionizer.home.data_files import names_in
-from sessionizer.home.data_root import folder_at
-from sessionizer.home.table_places import table_locations
+from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
 from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
@@ -23,7 +22,7 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import document_of
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -62,7 +61,7 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
 
 def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
     """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
-    location = table_locations(home, spec.sink.path)["sessions"]
+    location = home.table_locations(spec.sink.path)["sessions"]
     try:
         return _columns_of(folder_at(location))
     except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out

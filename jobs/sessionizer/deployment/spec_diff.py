@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.verdicts.judge import judge
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:

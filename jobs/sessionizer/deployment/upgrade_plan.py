@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.fingerprint import ENGINE
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 

@@ -11,7 +11,7 @@ from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import JAVA, PYTHON
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from sessionizer import __version__
 from sessionizer.doctor import facts, judging
 from sessionizer.errors import SessionizerError
-from sessionizer.home.control_root import control_root
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import files_in
 from sessionizer.stream_spec.loading.folder import survey_streams

@@ -21,7 +21,7 @@ from sessionizer.errors import SessionizerError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 ANSWER_WITHIN_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 3.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sessionizer.fleet.stream_view import StreamView
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 LOG_BYTES: Final = 4 * 1024 * 1024

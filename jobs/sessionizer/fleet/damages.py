@@ -9,8 +9,8 @@ from sessionizer.control.records.desired_state import read_desired
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.control_store import is_there
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.platform_home import identity_file
+from sessionizer.home.home_identity import identity_file
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.drained import DRAINED_FILE
@@ -22,7 +22,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sessionizer.home.record_file import RecordFile
+    from sessionizer.home.json_file import RecordFile
     from sessionizer.home.stream_home import StreamHome
 
 GONE: Final = "the file is gone"

@@ -28,8 +28,7 @@ from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.figures import late_backlog_line
-from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.judging import Outcome, late_backlog_line
 from sessionizer.lineage.trial.trial_record import examine_trial, read_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active

@@ -18,19 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.disk.forks import outlive_connections_of_the_parent
-from sessionizer.home.disk.private_folder import make_private
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, create_file, make_private, replace_file
 from sessionizer.home.disk.room import first_line
-from sessionizer.home.names import TEMPORARY_SUFFIX
-from sessionizer.home.whole_file import create_file, replace_file
+from sessionizer.home.roots import outlive_connections_of_the_parent, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from upath import UPath
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 ANSWERS_WITHIN_S: Final = 8.0
 """Limit of one call. A driver makes four calls: it looks at its lease and for a stop marker, and writes its beat. If

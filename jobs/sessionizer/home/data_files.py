@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from sessionizer.home.data_reach import refused
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.json_file import Reading, decoded, encoded, examine_json, unread, write_json
-from sessionizer.home.names import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from upath import UPath
 
-    from sessionizer.home.data_root import DataPath
     from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.roots import DataPath
 
 AT_A_TIME: Final = 4
 """Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made

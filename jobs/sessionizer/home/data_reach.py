@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
-from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.control_store import make_folder, refused_by_store, remove, translate_to_os_error
-from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
-from sessionizer.home.disk.private_folder import close_to_others
+from sessionizer.home.control_store import (
+    create_whole,
+    make_folder,
+    refused_by_store,
+    remove,
+    replace_whole,
+    translate_to_os_error,
+)
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.disk.room import first_line, is_away, unwritable
-from sessionizer.home.json_file import create_json, write_json
-from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.roots import ALLOWED_CONTROL, ALLOWED_DATA, CONTROL_VARIABLE, DATA_VARIABLE, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +27,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
 
 ANSWERS_WITHIN_S: Final = 10.0
 DATA_ROOT: Final = "the data root"
@@ -47,7 +49,7 @@ def make_writable(folder: DataPath, purpose: str) -> None:
         probe.write_bytes(b"0")
         probe.unlink()
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
-        raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
+        raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED_DATA} ({first_line(error)})") from error
     except Exception as error:
         raise refused(folder, purpose, translate_to_os_error(error)) from error
 
@@ -78,8 +80,8 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
     try:
         for each in folders:
             make_folder(each)
-        created = create_json(probe, {}), create_json(probe, {})
-        write_json(probe, {})
+        created = create_whole(probe, _content()), create_whole(probe, _content())
+        replace_whole(probe, _content(), durable=True)
         remove(probe)
     except OSError as error:
         raise refused_by_store(folder, purpose, error) from error
@@ -88,6 +90,10 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
     if created != (True, False):
         detail = "this store has created a file that exists: conditional puts are not to be had there"
         raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({detail})")
+
+
+def _content() -> bytes:
+    return secrets.token_bytes(8)  # unique to a call, see ``create_whole``
 
 
 def refused(

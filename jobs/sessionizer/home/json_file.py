@@ -1,4 +1,4 @@
-"""JSON in files of a control root: complete before the name appears, and damage told from absence."""
+"""JSON and records in files of a control root: complete before the name appears, and damage told from absence."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.disk.room import first_line, is_away, unwritable
+from sessionizer.home.json_record import stamped, unknown_format
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sessionizer.errors import DiskFull, UnwritablePath
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
     from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.roots import ControlPath, DataPath
 
 Content = TypeVar("Content")
 
@@ -129,3 +129,74 @@ def have_folder(folder: ControlPath, purpose: str) -> None:
         make_folder(folder)
     except OSError as error:
         raise cannot_write(folder, purpose, error) from error
+
+
+class Storable(Protocol):
+    """A value that a file keeps. A ``JsonRecord`` is one."""
+
+    FORMAT: ClassVar[int]
+
+    def to_json(self) -> JsonObject:
+        """Return the content of the file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Parse the content of a file in any format up to ``FORMAT``. Raises ValueError."""
+
+
+Record = TypeVar("Record", bound=Storable)
+
+
+def content_to_store(record: Storable) -> JsonObject:
+    """Return the content of the file of ``record``, with its stamp."""
+    return stamped(record.to_json(), record.FORMAT)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile(Generic[Record]):
+    """The file at ``path``, which keeps one ``kind`` of record.
+
+    ``durable`` makes a write survive a power cut. Only files that are rewritten every few seconds are not durable.
+    """
+
+    path: ControlPath
+    kind: type[Record]
+    durable: bool = True
+
+    def examine(self) -> Reading[Record]:
+        """Read the record. The result tells an absent file from a damaged one. Never raises."""
+        reading = examine_json(self.path)
+        if reading.value is None:
+            return Reading(damage=reading.damage, away=reading.away)
+        damage = unknown_format(reading.value, self.kind.FORMAT)
+        if damage is not None:
+            return Reading(damage=f"{uri_of(self.path)}: {damage}")
+        try:
+            return Reading(value=self.kind.from_json(reading.value))
+        except ValueError as error:
+            return Reading(damage=f"{uri_of(self.path)}: {error}")
+
+    def read(self) -> Record | None:
+        """Return the record, or None if it is absent or damaged. Never raises."""
+        return self.examine().value
+
+    def require(self) -> Record | None:
+        """Return the record, or None if it is absent. For files whose loss must not pass for absence.
+
+        Raises DamagedFile, and ControlUnreachable if the file cannot be reached just now.
+        """
+        reading = self.examine()
+        if reading.damage is not None:
+            raise unreadable(self.path, reading)
+        return reading.value
+
+    def write(self, record: Record) -> None:
+        """Replace the file by ``record``. Raises UnwritablePath, DiskFull, ControlUnreachable."""
+        write_json(self.path, content_to_store(record), durable=self.durable)
+
+    def create(self, record: Record) -> bool:
+        """Create the file unless it exists. Returns True for the one caller that did.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable.
+        """
+        return create_json(self.path, content_to_store(record))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
 
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"

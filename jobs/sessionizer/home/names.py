@@ -16,8 +16,8 @@ NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Pattern of a driver's (uid) or lineage's id: safe as part of a file name."""
 
-TEMPORARY_SUFFIX: Final = ".tmp"
-"""Suffix of hidden files that are not complete yet."""
+TABLES: Final = ("sessions", "quarantine", "late_events", "sessions_daily")
+"""Names of a stream's tables."""
 
 
 class Verb(StrEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 OPEN_EVENTS: Final = "open_events"
 GROUP_LOGS: Final = "group_logs"

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
-from sessionizer.home.disk.private_folder import close_to_others
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
-from sessionizer.home.names import IDENTIFIER_PATTERN, TEMPORARY_SUFFIX, checked_identifier, checked_name, is_name
-from sessionizer.home.platform_home import STREAMS, streams_folder
+from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, checked_identifier, checked_name, is_name
+from sessionizer.home.roots import STREAMS, control_root, located, streams_folder, uri_of
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
 
 LINEAGES: Final = "lineages"
 CONTROL: Final = "control"
@@ -156,6 +154,11 @@ class StreamHome:
     def table(self, name: str) -> DataPath:
         """Return the directory of Delta table ``name``."""
         return self.tables / checked_name("table", name)
+
+    def table_locations(self, folder: str | None) -> dict[str, str]:
+        """Return the place of each table: in the stream's data, or in the ``folder`` of its spec (``sink.path``)."""
+        base = None if folder is None else located(folder, self.platform)
+        return {name: uri_of(self.table(name)) if base is None else f"{base}/{name}" for name in TABLES}
 
     @property
     def savepoints(self) -> DataPath:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sessionizer.checkpoint.descriptions import Operator
     from sessionizer.checkpoint.files import Files
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.inspection.finding import Finding
 
 _ORDER: Final = list(Effect)

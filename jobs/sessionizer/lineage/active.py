@@ -10,12 +10,12 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there, record_names
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import data_root, uri_of
-from sessionizer.home.disk.private_folder import close_to_others
+from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.record_file import ControlFile
+from sessionizer.home.roots import data_root, uri_of
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.applied_migrations import begin_applied
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, write_checkpoint_record

@@ -14,11 +14,11 @@ from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import DATA_VARIABLE, uri_of
+from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD
-from sessionizer.home.platform_home import owner_name
 from sessionizer.home.record_file import LineageFile
+from sessionizer.home.roots import DATA_VARIABLE, uri_of
 from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.migrations.graph import revisions_before_head

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import is_local, uri_of
+from sessionizer.home.home_identity import owner_name, require_home_here
+from sessionizer.home.json_file import RecordFile, content_to_store
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.platform_home import owner_name, require_home_here
-from sessionizer.home.record_file import RecordFile, content_to_store
-from sessionizer.home.table_places import table_locations
+from sessionizer.home.roots import is_local, uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 OWNER_FILE: Final = "owner.json"
@@ -57,7 +56,7 @@ def require_own_home(home: StreamHome, folder: str | None) -> None:
 
     ``folder``: ``sink.path`` of its spec. A home with all of its data in it may be copied: nothing is written twice.
     """
-    places = [uri_of(home.data), *table_locations(home, folder).values()]
+    places = [uri_of(home.data), *home.table_locations(folder).values()]
     if any(not place.startswith(f"{uri_of(home.control_base)}/") for place in places):
         require_home_here(home.control_base)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.json_file import have_folder
+from sessionizer.home.json_record import UNSTAMPED
 from sessionizer.home.record_file import ControlFile, LineageFile
-from sessionizer.home.stamp import UNSTAMPED
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.stamp import content_of, stamped
+from sessionizer.home.json_record import content_of, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 _BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import MigrationRefused
-from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import JsonRecord, typed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.json_record import json_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.home.roots import is_uri
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed

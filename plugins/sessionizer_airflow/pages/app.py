@@ -15,9 +15,9 @@ from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there, read_whole
+from sessionizer.home.delta_tables import place_of
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
-from sessionizer.home.table_places import place_of, table_locations
 from sessionizer.lineage.active import locate_data
 from sessionizer.redaction import redacted
 from sessionizer.state.proof.page import page_of
@@ -97,7 +97,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", redacted(str(error))))
-    locations = table_locations(locate_data(home), folder)
+    locations = locate_data(home).table_locations(folder)
     return _html(
         tables_page(
             home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)

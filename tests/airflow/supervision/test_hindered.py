@@ -23,7 +23,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ProgramMissing, UnwritablePath
-from sessionizer.home.record_file import RecordFile
+from sessionizer.home.json_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded

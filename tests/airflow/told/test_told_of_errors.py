@@ -14,8 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import Verdict
-from sessionizer.home.home_place import HomePlace
-from sessionizer.home.platform_home import HomeIdentity, identity_file
+from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation

@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.home.data_files import names_in
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer_airflow.errors import SupervisionEnded

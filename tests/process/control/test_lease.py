@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 _FORK = multiprocessing.get_context("fork")
 RACERS = 4

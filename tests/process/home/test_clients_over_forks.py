@@ -12,7 +12,7 @@ NOBODY = "hdfs://127.0.0.1:9"
 PROGRAM = """
 import os, sys
 from upath import UPath
-from sessionizer.home.data_root import folder_at
+from sessionizer.home.roots import folder_at
 opened = {"ours": lambda: folder_at("%(nobody)s/control").fs, "a library's": lambda: UPath("%(nobody)s/other").fs}
 for who in sys.argv[1:]:
     opened[who]()

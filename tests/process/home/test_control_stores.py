@@ -20,15 +20,15 @@ from sessionizer.home.control_store import (
     remove,
 )
 from sessionizer.home.data_reach import make_writable_control
+from sessionizer.home.home_identity import home_id
 from sessionizer.home.json_file import create_json, examine_json, write_json
-from sessionizer.home.platform_home import home_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 _FORK = multiprocessing.get_context("fork")
 

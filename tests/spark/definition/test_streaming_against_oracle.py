@@ -18,7 +18,7 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.merging import merge
-from sessionizer.home.data_root import data_root, uri_of
+from sessionizer.home.roots import data_root, uri_of
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
 from sessionizer.spark.sinks import table_shapes
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from sessionizer.core.definition.event import Event
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
 LOGS = 56

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.driver_process import DriverProcess

@@ -11,7 +11,7 @@ from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.errors import LeaseHeld, LeaseLost
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end

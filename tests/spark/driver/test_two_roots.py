@@ -13,7 +13,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DamagedFile, DataElsewhere
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from support.expected.landed import assert_as_defined
 from support.places import REPOSITORY, mounted
@@ -25,7 +25,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 RECORDS = {
     "checkpoint.json", "fingerprint.json", "spec.json", "types.json", "open_sessions.json", "batches.json",

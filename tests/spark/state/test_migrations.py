@@ -19,7 +19,6 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
@@ -154,7 +153,7 @@ class Migrated:
 
     def records(self, spark: SparkSession, table: str) -> list[dict[str, Any]]:
         home = self.stage.stream_home
-        places = (table_locations(home, None)[table], table_locations(home, "second")[table])
+        places = (home.table_locations(None)[table], home.table_locations("second")[table])
         return [row for place in places for row in records_of(spark, place)]
 
 
@@ -229,7 +228,7 @@ def test_the_tables_are_those_of_the_definition(spark: SparkSession, migrated: M
 
 
 def test_the_events_have_their_migrated_columns(spark: SparkSession, migrated: Migrated) -> None:
-    second = table_locations(migrated.stage.stream_home, "second")["sessions"]
+    second = migrated.stage.stream_home.table_locations("second")["sessions"]
     (ann,) = (
         row for row in records_of(spark, second) if row["key"] == "ann" and row["ended_at"] < (START_MS + 80_000) * 1000
     )
@@ -241,7 +240,7 @@ def test_the_events_have_their_migrated_columns(spark: SparkSession, migrated: M
 
 def test_what_was_over_and_what_conflicted_is_written_once(spark: SparkSession, migrated: Migrated) -> None:
     expected, (_, after) = migrated.expected(), migrated.lineages
-    first = table_locations(migrated.stage.stream_home, None)
+    first = migrated.stage.stream_home.table_locations(None)
     finished = records_of(spark, first["sessions"])
     assert Counter(row["key"] for row in finished) == Counter(("phone", "tablet", "kiosk", "lab"))
     over = [row for row in finished if row["lineage"] == after]

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.control.records.operation_record import Reached, require_no_operation, write_operation
 from sessionizer.errors import DataElsewhere, UnfaithfulState
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.data_root import DataPath, uri_of
+from sessionizer.home.roots import DataPath, uri_of
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
 from support.expected.checkpoint_log import CheckpointLog

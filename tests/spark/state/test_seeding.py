@@ -9,7 +9,7 @@ import pytest
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.spark.state.open_events import KeptState
 
 BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)

@@ -21,7 +21,7 @@ from sessionizer.state.savepoints.manifest import (
 )
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 SPEC = {"name": "clicks", "key_groups": 4, "rules": {"gap_timeout": "30 seconds"}, "description": "x"}

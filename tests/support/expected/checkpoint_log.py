@@ -17,7 +17,7 @@ from sessionizer.checkpoint.names import commit_log, offset_log
 
 if TYPE_CHECKING:
     from sessionizer.checkpoint.log_entries import OffsetEntry
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 
 @dataclass(frozen=True, slots=True)

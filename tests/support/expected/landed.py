@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
 from support.expected.checkpoint_log import CheckpointLog
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sessionizer.core.definition.oracle import Outcome, Session
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer_demo.feed.generator import Row
     from sessionizer_demo.feed.traffic.events import ClickEvent
     from support.expected.checkpoint_log import MicroBatch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from support.faults.bad_clicks import click, line
 from support.streams.stage import clicks_spec
 

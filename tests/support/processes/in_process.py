@@ -10,7 +10,6 @@ from pyspark.errors import StreamingQueryException
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.lease import acquire
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
@@ -86,7 +85,7 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
     source = require_source(spark, home, spec, active_lineage(home))
     examined = examine(spark, spec, stage.home, unreadable, read_left_out(home, stage.lineage))
-    locations = table_locations(home, spec.sink.path)
+    locations = home.table_locations(spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)
     lineage = active_lineage(home) or start_lineage(home)

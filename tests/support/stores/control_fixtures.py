@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import control_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from support.stores.s3 import BUCKET, S3
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 PATH: Final = "path"
 HDFS: Final = "hdfs"

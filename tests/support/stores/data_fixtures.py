@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from upath import UPath
 
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 
 HOME: Final = "home"
 HDFS: Final = "hdfs"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.plain_values import plain_values
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up

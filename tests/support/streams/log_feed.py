@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from support.streams.strategies import Log
 
 COLUMNS = "key string, client string, at_ms bigint, event_id string, closes boolean, timeout_ms bigint, " + ", ".join(

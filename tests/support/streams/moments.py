@@ -19,7 +19,7 @@ from sessionizer.home.data_files import names_in
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from support.processes.driver_process import DriverProcess
     from support.streams.stage import Stage
 

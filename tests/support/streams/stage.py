@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.data_root import data_root
+from sessionizer.home.roots import control_root, data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 CLICK_COLUMNS = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch
     from sessionizer.core.wire.schema import Payload
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from support.expected.checkpoint_log import MicroBatch
     from support.streams.strategies import Log
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine

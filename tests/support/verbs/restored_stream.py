@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.core.definition.event import Batch
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.restores.restore_plan import RestorePlan
     from sessionizer.state.restores.table_move import TableMove

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import minted_id
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.trial.judging import Outcome, Terms
 from sessionizer.lineage.trial.trial_record import trial_of_active, write_trial
 from sessionizer.spark.driver.going_back import go_back_if_due

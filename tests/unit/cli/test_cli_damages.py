@@ -11,7 +11,7 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.platform_home import identity_file
+from sessionizer.home.home_identity import identity_file
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes

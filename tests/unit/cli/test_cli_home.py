@@ -14,7 +14,7 @@ from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import read_desired
 from sessionizer.errors import HomeCopied, InvalidSpec
-from sessionizer.home.platform_home import home_id, require_home_here
+from sessionizer.home.home_identity import home_id, require_home_here
 from sessionizer.home.stream_home import StreamHome
 from support.verbs.scripted_runner import ScriptedRunner
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
-from sessionizer.home.data_root import data_root
+from sessionizer.home.roots import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.checkpoint_record import (

@@ -9,7 +9,7 @@ from upath import UPath
 
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import names_in
-from sessionizer.home.record_file import RecordFile
+from sessionizer.home.json_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from support.fixtures.reviewed import Reviewed
 
 

@@ -31,9 +31,9 @@ from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord,
 from sessionizer.control.records.lease_record import lease_file
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
+from sessionizer.home.home_identity import home_id
+from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.platform_home import home_id
-from sessionizer.home.record_file import RecordFile
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
@@ -48,8 +48,7 @@ from support.places import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
     from sessionizer.home.stream_home import StreamHome
 
 LEFT_OUT = LeftOut((LeftOutRange("a.json", files=("file:/a.json",)),))

@@ -18,7 +18,6 @@ from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts.engine import STATE
 from sessionizer.errors import EngineChanged, NotAccepted, UnreadableLineage
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
@@ -179,7 +178,7 @@ def test_a_patch_release_is_taken_in_place_and_noted(home: StreamHome, lineage: 
 def test_the_columns_of_the_table_are_read_from_its_log(home: StreamHome, lineage: str) -> None:
     payload = {**clicks_spec()["mapping"]["payload"], "amount": "cast(amount as float)"}
     TYPES_FILE.of(home, lineage).write(KeptTypes("event_time", {"amount": ["float"]}))
-    log = Path(table_locations(home, None)["sessions"]) / "_delta_log"
+    log = Path(home.table_locations(None)["sessions"]) / "_delta_log"
     log.mkdir(parents=True)
     events = {"type": "array", "elementType": {"type": "struct", "fields": [{"name": "amount", "type": "double"}]}}
     schema = {"type": "struct", "fields": [{"name": "events", "type": events}]}

@@ -13,18 +13,17 @@ from upath import UPath
 from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
 from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, InvalidSpec
-from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
 from sessionizer.home.control_store import (
     ANSWERS_WITHIN_S,
 )
 from sessionizer.home.data_reach import make_writable_control
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_file import examine_json, write_json
+from sessionizer.home.roots import CONTROL_VARIABLE, control_root, uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import active_lineage, start_lineage
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from support.fixtures.reviewed import Reviewed
 
 

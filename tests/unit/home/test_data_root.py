@@ -14,13 +14,12 @@ from upath import UPath
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.home.data_files import names_in, publish_json, remove_tree
 from sessionizer.home.data_reach import make_writable
-from sessionizer.home.data_root import data_root, is_local, uri_of
-from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.delta_tables import place_of
+from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.home.table_places import place_of, table_locations
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from support.fixtures.reviewed import Reviewed
 
 HOME = Path("/home/of/us")
@@ -50,7 +49,7 @@ def test_spark_is_given_the_uri_that_people_gave(uri: str) -> None:
     home = StreamHome.of(HOME, "clicks", root)
     assert uri_of(home.checkpoint("a")) == f"{uri}/streams/clicks/lineages/a/checkpoint"
     assert home.lineage("a").records == HOME / "streams/clicks/control/lineages/a"
-    assert table_locations(home, None)["sessions"] == f"{uri}/streams/clicks/tables/sessions"
+    assert home.table_locations(None)["sessions"] == f"{uri}/streams/clicks/tables/sessions"
     assert data_root(f"{uri}/", HOME) == root
 
 

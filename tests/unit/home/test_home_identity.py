@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.platform_home import home_id, owner_name
+from sessionizer.home.home_identity import home_id, owner_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import HomeCopied
-from sessionizer.home import home_place
-from sessionizer.home.data_root import folder_at
-from sessionizer.home.home_place import HomePlace, place_of
-from sessionizer.home.platform_home import home_id, note_home_here, read_identity, require_home_here
+from sessionizer.home import home_identity
+from sessionizer.home.home_identity import (
+    HomePlace,
+    home_id,
+    note_home_here,
+    place_of,
+    read_identity,
+    require_home_here,
+)
+from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import require_own_home
 
@@ -25,8 +31,8 @@ HERE = HomePlace("/srv/home", "one", 7_000)
 @pytest.fixture(params=[True, False], ids=["numbers", "no numbers"])
 def numbers(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the file system of the tests counts as one that keeps the numbers of its folders."""
-    kept = frozenset({home_place._file_system(tmp_path.resolve())} if request.param else ())
-    monkeypatch.setattr(home_place, "_KEEP_NUMBERS", kept)
+    kept = frozenset({home_identity._file_system(tmp_path.resolve())} if request.param else ())
+    monkeypatch.setattr(home_identity, "_KEEP_NUMBERS", kept)
     return bool(request.param)
 
 

@@ -19,7 +19,7 @@ DECIDES = [
     "spark/query/assembly.py",
     "spark/ingest/punctuation.py",
 ]
-DECIDES_NOT = ["cli/app.py", "state/savepoints/making.py", "spark/driver/drive.py", "home/disk/forks.py"]
+DECIDES_NOT = ["cli/app.py", "state/savepoints/making.py", "spark/driver/drive.py", "home/disk/room.py"]
 
 
 @pytest.fixture

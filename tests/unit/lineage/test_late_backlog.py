@@ -8,7 +8,8 @@ import pytest
 
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
-from sessionizer.lineage.trial.figures import TOLD_FOR_MS, BatchFacts, Figures, late_backlog_line
+from sessionizer.lineage.trial.figures import BatchFacts, Figures
+from sessionizer.lineage.trial.judging import TOLD_FOR_MS, late_backlog_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from sessionizer.cli.looking.inspection_words import finding_lines, inspection_l
 from sessionizer.cli.places import AsJson, Master, spark_master
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
-from sessionizer.home.data_root import folder_at, is_local
+from sessionizer.home.roots import folder_at, is_local
 
 if TYPE_CHECKING:
     from sessionizer.inspection.inspecting import Inspection

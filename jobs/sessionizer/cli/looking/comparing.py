@@ -16,8 +16,8 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
-from sessionizer.home.data_root import is_local
 from sessionizer.home.names import is_identifier
+from sessionizer.home.roots import is_local
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.state.lineages.retained import Retained, retained_batch
 from sessionizer.state.savepoints.manifest import Kind
@@ -26,7 +26,7 @@ from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.comparing import Comparison

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.cli.looking.words import groups_text, keys_text, moment, session_lines, size, where_line
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sessionizer.cli.looking.words import where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import is_local
+from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.retained import retained_batch
 
 state = typer.Typer(no_args_is_help=True, help="Look at the open sessions of a stream. Nothing is changed.")

@@ -16,8 +16,7 @@ from sessionizer.cli.looking.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
-from sessionizer.home.data_root import folder_at, is_local
-from sessionizer.home.table_places import table_locations
+from sessionizer.home.roots import folder_at, is_local
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.retained import retained_batch
@@ -80,7 +79,7 @@ def _batches(found: Retained) -> list[KeptBatch]:
 def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
     """Count the rows that each batch wrote to each table."""
     spec = recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
-    places = table_locations(where, spec.sink.path)
+    places = where.table_locations(spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
     for name in _TABLES:
         written = rows_of_batches(folder_at(places[name]), found.lineage, min(rows, default=0))

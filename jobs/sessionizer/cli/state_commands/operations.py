@@ -26,7 +26,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import is_local
+from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.steps import Canary
 from sessionizer.state.downtime import downtime_of

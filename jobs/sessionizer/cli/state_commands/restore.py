@@ -13,7 +13,7 @@ from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.data_root import data_root
+from sessionizer.home.roots import data_root
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.left_out import read_approved
 from sessionizer.state.commands.restore import Restore
@@ -24,7 +24,7 @@ from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest

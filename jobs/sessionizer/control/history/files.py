@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample, sample_from
 from sessionizer.home.control_store import record_names, remove, replace_whole
-from sessionizer.home.json_file import read_json
+from sessionizer.home.json_file import RecordFile, read_json
+from sessionizer.home.json_record import stamped
 from sessionizer.home.names import checked_identifier
-from sessionizer.home.record_file import RecordFile
-from sessionizer.home.stamp import stamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 HOUR_MS: Final = 3_600_000

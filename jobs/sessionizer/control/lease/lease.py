@@ -16,8 +16,8 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease
 from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import checked_identifier
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

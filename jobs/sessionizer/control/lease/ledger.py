@@ -14,7 +14,7 @@ from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 KEPT_TOKENS: Final = 8

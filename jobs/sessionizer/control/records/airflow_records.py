@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_store import remove
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.record_file import ControlFile, RecordFile
+from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
+    from sessionizer.home.json_file import RecordFile
     from sessionizer.home.stream_home import StreamHome
 
 

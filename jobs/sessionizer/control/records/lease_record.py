@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
+from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.record_file import ControlFile, RecordFile
+from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
     from sessionizer.control.records.exit_record import ExitRecord

@@ -16,10 +16,10 @@ from sessionizer.control.records.desired_state import DesiredState  # noqa: TC00
 from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.json_file import have_folder
+from sessionizer.home.json_file import RecordFile, have_folder
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.record_file import ControlFile, RecordFile
+from sessionizer.home.record_file import ControlFile
+from sessionizer.home.roots import uri_of
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_record import require_known_format, stamped
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
 KEPT: Final = 20
 """Number of batches that are kept one by one."""

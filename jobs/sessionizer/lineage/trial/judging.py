@@ -15,6 +15,7 @@ from sessionizer.home.json_record import JsonRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sessionizer.lineage.active import Lineage
     from sessionizer.lineage.trial.figures import Figures
 
 BATCHES: Final = 5
@@ -24,6 +25,13 @@ PATIENCE: Final = 10
 LAG_SLACK_MS: Final = 60_000
 SMALL_STATE_BYTES: Final = 2**26
 """A state that is larger by at most this passes."""
+
+MOST_LATE: Final = 0.1
+"""Largest accepted share of late rows in the first batches. Above it their order is to blame, not a few stragglers."""
+FEWEST_LATE: Final = 10
+"""Fewest late rows that allow a judgement."""
+TOLD_FOR_MS: Final = 7 * 24 * 3_600_000
+"""Time (ms) after the lineage's beginning in which ``status`` shows the warning."""
 
 
 class Outcome(StrEnum):
@@ -190,3 +198,19 @@ def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
 
 
 _CHECKS: Final = (_refused, _late, _begun, _held, _judge_lag)
+
+
+def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int) -> str | None:
+    """Say what to do if too many rows of the ``first`` batches came late, None if they did not.
+
+    Nothing of a lineage that began with the state of another: its trial judges it.
+    """
+    if lineage.parent is not None or now_ms - lineage.created_at > TOLD_FOR_MS:
+        return None
+    if first.late < FEWEST_LATE or first.late <= MOST_LATE * first.read:
+        return None
+    return (
+        f"{first.late:,} of the first {first.read:,} events ({first.late / first.read:.0%}) came late and are in no "
+        "session, because the backlog is not in the order of time. To read it in that order, run "
+        f"`sessionizer seed {stream} --history source --backfill --start-over`"
+    )

@@ -9,10 +9,9 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.platform_home import owner_name
+from sessionizer.home.home_identity import owner_name
+from sessionizer.home.json_record import UNSTAMPED, JsonRecord
 from sessionizer.home.record_file import LineageFile
-from sessionizer.home.stamp import UNSTAMPED
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import Figures

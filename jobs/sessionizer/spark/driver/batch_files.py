@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers

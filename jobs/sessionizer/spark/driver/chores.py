@@ -9,7 +9,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.trial.figures import late_backlog_line
+from sessionizer.lineage.trial.judging import late_backlog_line
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation

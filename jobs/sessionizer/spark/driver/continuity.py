@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
-from sessionizer.home.table_places import table_locations
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 
@@ -34,6 +33,6 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     require_no_loss(home, lineage, running.spec)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
-    locations = table_locations(home, folder)
+    locations = home.table_locations(folder)
     written = [locations[name] for name in STREAMED]
     require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))

@@ -16,8 +16,8 @@ from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_root import is_local
 from sessionizer.home.disk.room import Reserve
+from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import ExecutorsUnfit
 from sessionizer.home.data_files import names_in, remove_tree
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.internals.java_errors import JavaError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED: Final = ("sessionizer", "pyarrow", "pandas", "numpy", "google.protobuf")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.home.data_root import is_local
+from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_data_here
 from sessionizer.lineage.trial.trial_record import BY_TRIAL, trial_of_active

@@ -10,7 +10,6 @@ from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.batch_log import table_key
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
@@ -60,7 +59,7 @@ class PreparedQuery:
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
         query = session_query(self.spark, self.spec, guarded, punctuations)
-        locations = table_locations(self.home, self.spec.sink.path)
+        locations = self.home.table_locations(self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         begun = begun_batch(self.home.checkpoint(self.lineage))
         fields, stream = guarded.payload_fields, self.spec.name

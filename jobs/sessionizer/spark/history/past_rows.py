@@ -15,8 +15,8 @@ from sessionizer.checkpoint.file_lists import SeenFile, seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.data_root import folder_at, uri_of
-from sessionizer.home.delta_log import newest_version
+from sessionizer.home.delta_tables import newest_version
+from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 

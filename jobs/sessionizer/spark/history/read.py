@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import schema
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.spark.history.sessionize import open_events, sessionize_history
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
 from sessionizer.spark.ingest.source import read_source

@@ -16,7 +16,7 @@ from pyspark.sql.types import NumericType, StructType
 
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.sinks.table_shapes import sessions_daily_shape
 from sessionizer.spark.sinks.tables import ensure_table
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 TOTAL: Final = "total_"
 """Prefix of the columns that sum up a measure."""

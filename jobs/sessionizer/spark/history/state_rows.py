@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.inspection.inspecting import inspect
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.state.foreign_rows import parts_of, state_format

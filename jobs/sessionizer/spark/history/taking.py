@@ -11,10 +11,10 @@ from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.disk.private_folder import make_private
+from sessionizer.home.disk.local_files import make_private
+from sessionizer.home.json_record import stamped
 from sessionizer.home.names import minted_id
-from sessionizer.home.stamp import stamped
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.spark.history.first_batch import Looked
     from sessionizer.spark.history.past_rows import Reader
     from sessionizer.spark.ingest.guard import Guarded

@@ -15,7 +15,7 @@ from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import publish_json
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.ingest.file_source.lines import POSITION, RAW
 from sessionizer.spark.ingest.guard import REASON
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "

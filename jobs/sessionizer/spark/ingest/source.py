@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits

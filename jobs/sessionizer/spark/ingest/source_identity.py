@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
 from sessionizer.checkpoint.names import EVENTS
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.lineage.source_ids import known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids

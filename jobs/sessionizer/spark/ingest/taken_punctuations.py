@@ -19,7 +19,7 @@ from sessionizer.home.data_files import names_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 KEPT: Final = 100
 """Batches for which punctuations are kept: as many as Spark keeps of its logs."""

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from sessionizer.core.definition.rules import NEVER_MS, changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.stamp import content_of, stamped
-from sessionizer.home.table_places import located
+from sessionizer.home.json_record import content_of, stamped
+from sessionizer.home.roots import located
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.stream_spec.document.duration import format_duration
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.lineage_home import LineageHome
+    from sessionizer.home.roots import ControlPath, DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10

@@ -13,15 +13,15 @@ from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
-from sessionizer.home.data_root import add_scheme, uri_of
-from sessionizer.home.disk.private_folder import make_private
+from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.disk.room import unwritable
 from sessionizer.home.names import minted_second
+from sessionizer.home.roots import add_scheme, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.recording import Recording
 

@@ -18,8 +18,7 @@ from sessionizer.checkpoint.names import EVENTS, PARTITIONS, PUNCTUATIONS, offse
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.platform_home import streams_folder
+from sessionizer.home.roots import streams_folder, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.ingest.kept_types import require_in_reach
@@ -41,7 +40,7 @@ from sessionizer.stream_spec.decisions import document_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.spark.proof.recording import Recording
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.lineages.standing import Standing

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

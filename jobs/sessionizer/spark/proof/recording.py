@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.state.proof.batches import ReplayedBatches

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.sinks.table_shapes import QUARANTINE, STREAMED
 from sessionizer.state.proof.comparison import (
@@ -46,7 +45,7 @@ def compare_tables(
 
     A batch of which a table does not hold all rows any more is left out, and named in the second result.
     """
-    live = table_locations(home, recording.sink)
+    live = home.table_locations(recording.sink)
     facts = BatchLog(home.lineage(recording.lineage).batches).kept_batches
     found, notes = {}, []
     for name in STREAMED:

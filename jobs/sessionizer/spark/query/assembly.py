@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.lines import RAW
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, UnwritablePath
-from sessionizer.home.data_root import folder_at
-from sessionizer.home.delta_log import newest_version
+from sessionizer.home.delta_tables import newest_version
+from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import changes_after
 from sessionizer.state.lineages.told_changes import ToldChanges
@@ -19,7 +19,7 @@ from sessionizer.state.lineages.told_changes import ToldChanges
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.table_changes import TableChange
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 
 def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:

@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import DataAway, TableOwned
 from sessionizer.home.data_files import names_in
-from sessionizer.home.platform_home import owner_name
-from sessionizer.home.table_places import table_locations
+from sessionizer.home.home_identity import owner_name
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
     """Return the tables that batches write: name to location."""
-    locations = table_locations(home, spec.sink.path)
+    locations = home.table_locations(spec.sink.path)
     return {name: locations[name] for name in STREAMED}
 
 

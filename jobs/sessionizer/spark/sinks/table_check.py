@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.errors import InvalidSpec, StateBehindTables
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import folder_at, is_local
+from sessionizer.home.roots import folder_at, is_local
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.own_tables import streamed_tables

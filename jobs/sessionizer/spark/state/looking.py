@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sessionizer.core.key_group.contents import GroupContents, contents_of
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.open_events import log_blobs, logs_in
 

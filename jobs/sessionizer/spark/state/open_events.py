@@ -24,7 +24,7 @@ from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.core.wire.schema import event_schema
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.state.lineages.standing import Standing

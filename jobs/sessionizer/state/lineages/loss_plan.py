@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:

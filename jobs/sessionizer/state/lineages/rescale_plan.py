@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
 from sessionizer.home.control_store import is_there
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.decisions import Document

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.delta_log import actions_in, commit_at, commits_of
+from sessionizer.home.delta_tables import actions_in, commit_at, commits_of
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 _OPERATION: Final = "operation-"
 """Start of the application id under which a command of ours brings rows back."""

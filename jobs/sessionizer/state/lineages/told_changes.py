@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.home.json_record import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
 from sessionizer.state.lineages.table_changes import TableChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 KEPT: Final = 5

@@ -19,7 +19,7 @@ from sessionizer.state.proof.result import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.proof.comparison import Sample
     from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.home.clock import moment_text
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 

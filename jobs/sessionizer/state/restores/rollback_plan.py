@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.state.restores.restore_plan import consequences
 
 if TYPE_CHECKING:

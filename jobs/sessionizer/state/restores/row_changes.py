@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import checked_identifier
-from sessionizer.home.table_places import table_locations
 from sessionizer.state.lineages.noted_rows import has_noted_rows
 from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
 
@@ -116,7 +115,7 @@ def streamed_tables(
     return [
         StreamedTable(
             name,
-            table_locations(home, folder)[name],
+            home.table_locations(folder)[name],
             versions.get((folder, name)),
             # a former folder may have been removed for good
             has_rows=folder == unique[0] and has_noted_rows(home, folder, name),

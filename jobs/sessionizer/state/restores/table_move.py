@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, relative_name, remove_tree, rename_folder
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.data_owner import claim_data, require_own_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 FLAG: Final = "--move-to"

@@ -11,15 +11,14 @@ from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import entries_in, examine_data_json, publish_json
 from sessionizer.home.data_reach import refused
-from sessionizer.home.disk.private_folder import make_private
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.disk.local_files import make_private
+from sessionizer.home.json_record import JsonRecord, stamped, unknown_format
 from sessionizer.home.names import minted_id
-from sessionizer.home.stamp import stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
 
 

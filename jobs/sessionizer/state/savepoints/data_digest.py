@@ -16,7 +16,7 @@ from sessionizer.state.savepoints.verifying import Finding, findings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
 

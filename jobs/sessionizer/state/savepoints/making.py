@@ -11,11 +11,10 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.disk.room import first_line, unwritable
 from sessionizer.home.names import minted_id
+from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import sink_folders
@@ -39,7 +38,7 @@ from sessionizer.state.savepoints.shelf import examined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.standing import Standing
 
@@ -164,7 +163,7 @@ class Making:
         return BatchOutrun(self.stream.name, standing.batch_id, first_line(error))
 
     def _sinks(self) -> list[SinkTable]:
-        places = table_locations(self.stream, self.standing.spec["sink"]["path"])
+        places = self.stream.table_locations(self.standing.spec["sink"]["path"])
         versions = {name: self._version(places[name]) for name in SINKS}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 
@@ -173,7 +172,7 @@ class Making:
         now = self.standing.spec["sink"]["path"]
         folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
         return [
-            FormerSink(folder, name, self._version(table_locations(self.stream, folder)[name]))
+            FormerSink(folder, name, self._version(self.stream.table_locations(folder)[name]))
             for folder in folders
             for name in SINKS
         ]

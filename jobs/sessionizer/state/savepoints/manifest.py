@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import examine_data_json, publish_json
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.stamp import json_digest, require_known_format, stamped
+from sessionizer.home.json_record import json_digest, require_known_format, stamped
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.standing import Position

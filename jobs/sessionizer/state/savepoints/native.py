@@ -12,8 +12,8 @@ from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
-from sessionizer.home.data_root import add_scheme, uri_of
 from sessionizer.home.disk.room import unwritable
+from sessionizer.home.roots import add_scheme, uri_of
 from sessionizer.home.savepoint_home import CHECKPOINT
 from sessionizer.state.lineages.standing import FILES, require_unchanged
 from sessionizer.state.savepoints.making import Making
@@ -22,7 +22,7 @@ from sessionizer.state.savepoints.manifest import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.standing import Standing

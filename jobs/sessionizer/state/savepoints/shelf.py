@@ -15,7 +15,7 @@ from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, state_by
 
 if TYPE_CHECKING:
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.state.savepoints.beginning import Engaged, Failure
 
 

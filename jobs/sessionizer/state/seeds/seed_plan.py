@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.stamp import typed_digest
+from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:

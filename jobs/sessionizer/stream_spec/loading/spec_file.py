@@ -16,7 +16,7 @@ from sessionizer.stream_spec.loading.problems import invalid_spec
 from sessionizer.stream_spec.loading.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
     from sessionizer.stream_spec.decisions import Document
 
 

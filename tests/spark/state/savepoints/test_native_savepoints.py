@@ -15,7 +15,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.data_root import add_scheme
+from sessionizer.home.roots import add_scheme
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of

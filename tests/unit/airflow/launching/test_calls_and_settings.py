@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer_airflow.launching.argv import DriverCall, ReportCall, SavepointCall, StateCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.project import Folders, Project

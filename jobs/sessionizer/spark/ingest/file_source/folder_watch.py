@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import seen_since
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.lineage.left_out import counted
 from sessionizer.spark.ingest.file_source.hidden_files import LOOKED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import FilesSource, Source
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.stamp import content_of, stamped
+from sessionizer.home.json_record import content_of, stamped
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.failures.read_failure import cause_in_one_line
 from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, reader_of_bytes
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 

@@ -12,7 +12,6 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import names_in, remove_tree
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
@@ -169,7 +168,7 @@ class ApplyRunner(SparkRunner):
 
     def _require_whole(self, standing: Standing) -> None:
         """Require that no batch was cut short after it had written, because it must run again by the spec of then."""
-        places = table_locations(self.home, standing.spec["sink"]["path"])
+        places = self.home.table_locations(standing.spec["sink"]["path"])
         written = [places[name] for name in STREAMED]
         begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
         require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import names_in, remove_tree
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.wire import schema
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -15,7 +15,7 @@ from sessionizer.core.wire.group_labels import group_labels, group_numbers
 from sessionizer.core.wire.packing import packed, shares
 from sessionizer.core.wire.rows import INITIAL
 from sessionizer.errors import UnfaithfulState
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.group_logs import FirstLog, group_blobs, log_row
 from sessionizer.state.lineages.handover import PackedGroup, lost_in_packing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
 
 _GROUP: Final = "new_key_group"
 _SHARES: Final = f"{_GROUP} int, blob binary"

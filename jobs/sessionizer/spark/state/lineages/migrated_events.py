@@ -23,7 +23,7 @@ from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
 from sessionizer.migrations.pending import applied_now
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire import rows, schema
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.migrations.preview import SAMPLES, MergedKey, Preview, Sample
 from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, shown_events
 

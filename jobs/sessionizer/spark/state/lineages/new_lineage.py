@@ -15,7 +15,7 @@ from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.left_out import LEFT_OUT_FILE
 from sessionizer.lineage.open_sessions import OpenSessions

@@ -22,7 +22,7 @@ from sessionizer.checkpoint.batch_logs import begun_batch, initial_offset
 from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import SessionizerError
-from sessionizer.home.table_places import located
+from sessionizer.home.roots import located
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import topics_of

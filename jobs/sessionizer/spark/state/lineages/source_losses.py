@@ -9,9 +9,8 @@ from urllib.parse import unquote
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
-from sessionizer.home.data_root import folder_at
-from sessionizer.home.delta_log import actions_in, added_in, commits_of
-from sessionizer.home.table_places import located
+from sessionizer.home.delta_tables import actions_in, added_in, commits_of
+from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import KafkaSource
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
@@ -71,7 +70,7 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
 
 def _require_whole(spark: SparkSession, home: StreamHome, standing: Standing) -> None:
     """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
-    places = table_locations(home, standing.spec["sink"]["path"])
+    places = home.table_locations(standing.spec["sink"]["path"])
     tables = [places[name] for name in STREAMED]
     begun = half_written_batch(spark, home.checkpoint(standing.lineage), standing.lineage, tables)
     if begun is not None:

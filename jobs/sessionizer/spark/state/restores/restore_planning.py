@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.errors import NothingToSave
-from sessionizer.home.data_root import folder_at
-from sessionizer.home.delta_log import commits_of
-from sessionizer.home.table_places import located
+from sessionizer.home.delta_tables import commits_of
+from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.left_out import read_left_out
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.left_out import LeftOut

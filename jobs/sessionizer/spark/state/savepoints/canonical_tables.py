@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.query.assembly import rules_of

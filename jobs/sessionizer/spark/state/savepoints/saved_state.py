@@ -14,7 +14,7 @@ from sessionizer.checkpoint.file_lists import SeenFile, seen_files
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.private_folder import close_to_others
+from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import revisions_before_head

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.lineage.kept_spec import SPEC_FILE

@@ -1,7 +1,7 @@
-"""The folder with all streams of the platform, and the id by which tables know their owner.
+"""The identity of a platform's home: the id by which tables know their owner, and the place where it was made.
 
-The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. ``home.json`` also notes
-the place at which it was made.
+The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. A copy of a home is
+recognized by its place (docs/adr/0124).
 """
 
 from __future__ import annotations
@@ -12,43 +12,70 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.errors import HomeCopied, InvalidSpec
-from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.data_root import DATA_VARIABLE, is_uri
-from sessionizer.home.home_place import HomePlace, place_of
+from sessionizer.errors import HomeCopied
+from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.record_file import RecordFile
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
-    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.roots import ControlPath
 
-HOME_VARIABLE: Final = "SESSIONIZER_HOME"
-DEFAULT_HOME: Final = ".sessionizer"
-STREAMS: Final = "streams"
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_KEEP_NUMBERS: Final = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "nfs", "nfs4", "ceph", "lustre"}
+)
+"""File systems in which a folder keeps its number for ever, on every machine that mounts them."""
+
+_ROOTS: Final = 1_000
+"""Highest number that a root of a file system has. Roots have the same number in each file system."""
 
 
-def platform_home() -> Path:
-    """Return the absolute directory of all streams.
+@dataclass(frozen=True, slots=True)
+class HomePlace(JsonRecord):
+    """The ``path`` (or URI) of a control root, the ``machine``, and the ``folder``'s number in its file system.
 
-    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
+    ``folder`` is None where the file system keeps no numbers, or gives the same to the root of each volume.
     """
-    return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+
+    path: str
+    machine: str | None = None
+    folder: int | None = None
+
+    def is_same(self, other: HomePlace) -> bool:
+        """Whether both are one folder: moved by a rename, mounted elsewhere, or seen from another machine."""
+        if self.folder is None or other.folder is None:
+            return self.path == other.path
+        return self.folder == other.folder or (self.path, self.machine) == (other.path, other.machine)
+
+    def __str__(self) -> str:
+        """Format the place for display."""
+        return self.path if self.machine is None else f"{self.path} on {self.machine}"
 
 
-def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
-    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
-
-    It holds logs of launches, and records and data unless these have roots of their own.
-    """
-    if is_uri(given):
-        allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
-        raise InvalidSpec(field, given, allowed)
-    return Path(given).expanduser().absolute()
+def place_of(control: ControlPath) -> HomePlace:
+    """Return the place of a control root."""
+    if not isinstance(control, Path):
+        return HomePlace(uri_of(control))
+    folder = control.resolve()
+    return HomePlace(str(folder), os.uname().nodename, _number(folder))
 
 
-def streams_folder(home: Path) -> Path:
-    """Return the folder with a directory for each stream of the platform at ``home``."""
-    return home.absolute() / STREAMS
+def _number(folder: Path) -> int | None:
+    try:
+        number = folder.stat().st_ino
+        return number if number > _ROOTS and _file_system(folder) in _KEEP_NUMBERS else None
+    except OSError:
+        return None
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system with ``folder``. None if the machine does not list its mounts."""
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return None
+    found = {mount[4]: mount[mount.index("-") + 1] for mount in mounts if "-" in mount}
+    return next((found[str(at)] for at in (folder, *folder.parents) if str(at) in found), None)
 
 
 def identity_file(control: ControlPath) -> RecordFile[HomeIdentity]:

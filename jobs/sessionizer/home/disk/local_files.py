@@ -1,17 +1,26 @@
-"""Files of this machine, complete before their name appears: a reader sees the old or the new one, never half."""
+"""Files and folders of this machine: complete before their name appears, and closed to all but owner and group.
+
+A reader sees the old or the new file, never half of one. Files in a closed folder are closed as well, whatever their
+modes, because records and states hold users' events. The tables are not closed: they have many readers, and the
+operator sets the mode of their folder.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-from sessionizer.home.names import TEMPORARY_SUFFIX
+from pathlib import Path
+from stat import S_IMODE, S_IRWXO, S_IWOTH
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from upath import UPath
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+"""Suffix of hidden files that are not complete yet."""
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
@@ -61,3 +70,24 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def close_to_others(folder: Path | UPath) -> None:
+    """Remove the rights of others on ``folder``. In a store this does nothing, because the store sets rights.
+
+    Never raises.
+
+    A folder that is writable for all was opened by its operator, with ``umask 0`` or by hand, and stays open.
+    """
+    if not isinstance(folder, Path):
+        return
+    with suppress(OSError):  # the folder is another user's, who closes it
+        mode = S_IMODE(folder.stat().st_mode)
+        if mode & S_IRWXO and not mode & S_IWOTH:
+            folder.chmod(mode & ~S_IRWXO)
+
+
+def make_private(folder: Path | UPath) -> None:
+    """Make the folder and its parents, and close it to others. Harmless if it exists. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    close_to_others(folder)

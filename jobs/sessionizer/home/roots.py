@@ -1,0 +1,219 @@
+"""The roots of the platform: its home, and the places of data and of control, which are the home unless given.
+
+The data root has lineages and tables, at a path or a URI of any file system that Spark reads. Drivers open files below
+it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a ``UPath``. Airflow never opens
+it, and only shows its place.
+
+The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
+store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
+drivers, so only known stores are allowed.
+
+Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
+reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
+ever. Python starts Spark's JVM by such a fork. A client that the child opens itself works, but for one thing:
+hdfs-native keeps connections to DataNodes for all clients of a process, each for 3 s. The parent's connections never
+answer in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from sessionizer.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from upath import UPath
+
+DataPath: TypeAlias = "Path | UPath"
+ControlPath: TypeAlias = "Path | UPath"
+
+DATA_VARIABLE: Final = "SESSIONIZER_DATA"
+ALLOWED_DATA: Final = (
+    "a path, or a URI without credentials that Spark and fsspec read, such as hdfs://namenode:8020/sessionizer"
+)
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_ON_HADOOP: Final = ("hdfs", "viewfs")
+
+
+def is_uri(text: str) -> bool:
+    """Whether the place has a scheme, such as ``hdfs://``. ``Path`` would take it for a relative path."""
+    return _URI.match(text) is not None
+
+
+def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> DataPath | None:
+    """Return the data root ``given`` by the environment or as an option. None if it is the ``home`` itself.
+
+    Nothing is opened. Raises InvalidSpec for ``field`` if the URI would lose a part, or holds a password.
+    """
+    if not given:
+        return None
+    root = folder_at(given, field)
+    return None if root == home.absolute() else root
+
+
+def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:
+    """Return the folder at a path or a URI. Nothing is opened. Raises InvalidSpec for ``field``."""
+    return _parse_uri(given, field) if is_uri(given) else Path(given).expanduser().absolute()
+
+
+def uri_of(path: DataPath) -> str:
+    """Return the text for ``path`` that Spark and messages use: a URI, or a local path without a scheme.
+
+    ``str`` loses the host of ``hdfs://``.
+    """
+    if isinstance(path, Path):
+        return str(path)
+    if path.protocol not in _ON_HADOOP:
+        return str(path).rstrip("/")
+    options = path.storage_options
+    user = f"{options['user']}@" if options.get("user") else ""
+    port = f":{options['port']}" if options.get("port") else ""
+    return f"{path.protocol}://{user}{options.get('host') or ''}{port}{path.path}"
+
+
+def add_scheme(path: DataPath) -> str:
+    """Return ``path`` with a scheme, as Spark itself writes it, also a local one."""
+    return f"file:{path}" if isinstance(path, Path) else uri_of(path)
+
+
+def is_local(path: DataPath) -> bool:
+    """Whether ``path`` is in a file system that is mounted here."""
+    return isinstance(path, Path)
+
+
+def _parse_uri(given: str, field: str) -> DataPath:
+    parts = urlsplit(given)
+    if parts.password is not None:
+        shown = given.replace(parts.password, "…")
+        raise InvalidSpec(field, shown, ALLOWED_DATA)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    from upath import UPath  # noqa: PLC0415  a tenth of a second, only for such a root
+
+    text = given.rstrip("/")
+    keep_clients_over_forks()
+    try:
+        # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
+        root = UPath(text) if parts.scheme in _ON_HADOOP else UPath(text, use_listings_cache=False)
+    except (ValueError, ImportError) as error:
+        raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error
+    if uri_of(root) != text:
+        raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
+    return root
+
+
+CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
+ALLOWED_CONTROL: Final = (
+    "a path that Airflow and drivers share, hdfs://host:port/folder, or s3://bucket/folder. "
+    "Other stores are not known to create a record only if it does not exist, in one step"
+)
+_FOLDER_OF_STORE: Final = re.compile(r"(hdfs|s3)://[^/]+/.*[^/]")
+
+
+def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
+    """Return the control root ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
+
+    Nothing is opened. Raises InvalidSpec for ``field``.
+    """
+    named = given or os.environ.get(CONTROL_VARIABLE)
+    if not named:
+        return home
+    if is_uri(named) and not named.startswith("file:"):
+        _require_known_store(named, field)
+    try:
+        return folder_at(named, field)
+    except InvalidSpec as error:
+        raise InvalidSpec(field, error.value, error.allowed.replace(ALLOWED_DATA, ALLOWED_CONTROL)) from error
+
+
+def _require_known_store(uri: str, field: str) -> None:
+    password = urlsplit(uri).password
+    if password is not None:
+        raise InvalidSpec(field, uri.replace(password, "…"), ALLOWED_CONTROL)
+    if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
+        raise InvalidSpec(field, uri, ALLOWED_CONTROL)
+    if uri.startswith("s3:"):
+        import fsspec  # noqa: PLC0415  only if control is in S3
+
+        try:
+            fsspec.get_filesystem_class("s3")
+        except ImportError as error:
+            raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({error})") from error
+
+
+HOME_VARIABLE: Final = "SESSIONIZER_HOME"
+DEFAULT_HOME: Final = ".sessionizer"
+STREAMS: Final = "streams"
+
+
+def platform_home() -> Path:
+    """Return the absolute directory of all streams.
+
+    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
+    """
+    return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+
+
+def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
+    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
+
+    It holds logs of launches, and records and data unless these have roots of their own.
+    """
+    if is_uri(given):
+        allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
+        raise InvalidSpec(field, given, allowed)
+    return Path(given).expanduser().absolute()
+
+
+def streams_folder(home: Path) -> Path:
+    """Return the folder with a directory for each stream of the platform at ``home``."""
+    return home.absolute() / STREAMS
+
+
+def located(path: str, platform_home: Path) -> str:
+    """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
+    return path if is_uri(path) else str(platform_home / path)
+
+
+_MODULE: Final = "hdfs_native.fsspec"
+_CLASSES: Final = ("HdfsFileSystem", "ViewfsFileSystem")
+_STALE_FOR_S: Final = 3.2
+_kept: Final[list[Any]] = []
+_forked_at: Final[list[float]] = []
+"""Time at which a fork made this process, if its parent had clients."""
+
+
+@cache
+def keep_clients_over_forks() -> None:
+    """Refer to each client once more at every fork from now on, so that the child lets none go."""
+    os.register_at_fork(before=_keep, after_in_child=_remember)
+
+
+def outlive_connections_of_the_parent() -> None:
+    """Wait until the parent's connections to DataNodes are closed. In a forked child that may take seconds, once."""
+    if _forked_at:
+        time.sleep(max(0.0, _forked_at[0] + _STALE_FOR_S - time.monotonic()))
+
+
+def _remember() -> None:
+    if _kept:
+        _forked_at[:] = [time.monotonic()]
+
+
+def _keep() -> None:
+    _kept[:] = _clients()
+
+
+def _clients() -> Iterable[Any]:
+    loaded = sys.modules.get(_MODULE)
+    for name in _CLASSES if loaded else ():
+        yield from getattr(loaded, name)._cache.values()  # noqa: SLF001  the one place where fsspec keeps them all
