@@ -25,16 +25,17 @@ class Step:
 
     ``noted``: the stage that the record notes after it. ``skipped_from``: the stage from which a later try skips it.
     Without one every try runs it again. ``settles``: from its stage on the approved plan itself is on disk, and is not
-    compared with a new one.
+    compared with a new one. ``precedes_stop``: the command runs it while the driver works, before it begins.
     """
 
     noted: Reached | None = None
     skipped_from: ClassVar[Reached | None] = None
     settles: ClassVar[bool] = False
+    precedes_stop: ClassVar[bool] = False
 
     def is_done(self, record: OperationRecord) -> bool:
-        """Whether a later try skips it."""
-        return self.skipped_from is not None and record.has_done(self.skipped_from)
+        """Whether it was run before the stop, or an earlier try has run it."""
+        return self.precedes_stop or (self.skipped_from is not None and record.has_done(self.skipped_from))
 
 
 class ApprovedPlan(Protocol):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"
 SAID: Final = {
+    "Prove": "recorded batches are replayed and compared with the tables, while the stream runs",
     "Stop": "the driver finishes its batch and ends",
     "WriteSavepoint": "a canonical savepoint of the open sessions is made",
     "PrepareTables": "missing tables and columns are created",
@@ -40,12 +41,15 @@ class UpgradeRequest:
     """Request of a user. ``verb``: ``apply`` is for the spec alone. ``accepted``: differences, by name.
 
     ``anew``: a new lineage is wanted, whatever changes. ``trial``: the trial of a new lineage, None for no trial.
+    ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
     """
 
     verb: str = UPGRADE
     accepted: tuple[str, ...] = ()
     anew: bool = False
     trial: Terms | None = USUAL
+    prove: bool = False
+    stateless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class UpgradePlan:
     @property
     def changes_something(self) -> bool:
         """Whether there is anything to do. A difference without effect is not written anywhere."""
-        return any(each.verdict is not Verdict.NONE for each in self.differences)
+        return self.request.stateless or any(each.verdict is not Verdict.NONE for each in self.differences)
 
     @property
     def anew(self) -> bool:
@@ -83,7 +87,7 @@ class UpgradePlan:
         """
         other_engine = any(each.name in ENGINE and each.verdict is Verdict.UNKNOWN for each in self.differences)
         migrates = any(each.verdict is Verdict.MIGRATE for each in self.differences)
-        return self.request.anew or migrates or other_engine
+        return self.request.anew or self.request.stateless or migrates or other_engine
 
     @property
     def refused(self) -> tuple[Difference, ...]:
@@ -120,7 +124,8 @@ class UpgradePlan:
             "anew": self.request.anew,
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
-        return typed_digest({**decided, **on_trial, **migrated})
+        asked = {name: True for name in ("prove", "stateless") if getattr(self.request, name)}
+        return typed_digest({**decided, **on_trial, **migrated, **asked})
 
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:
@@ -142,6 +147,7 @@ class UpgradePlan:
             "accepted": list(self.request.accepted),
             "unaccepted": [each.name for each in self.unaccepted],
             "anew": self.anew,
+            "stateless": self.request.stateless,
             "migrations": list(self.migrations),
             "steps": list(self.steps),
             "rollback": self.rollback,
@@ -171,11 +177,21 @@ class UpgradePlan:
             return
         yield from (f"  migration {each}" for each in self.migrations)
         for number, step in enumerate(self.steps, start=1):
-            yield f"  {number}. {step}: {SAID[step]}"
+            yield f"  {number}. {step}: {self._said(step)}"
         yield from self._effects()
         yield f"  {self.rollback}"
 
+    def _said(self, step: str) -> str:
+        """Describe a step."""
+        is_empty = self.request.stateless and step == "StartLineage"
+        return "a new lineage begins without an open session" if is_empty else SAID[step]
+
     def _effects(self) -> Iterator[str]:
+        if self.request.stateless:
+            yield f"  LOST: {self._left_behind}. Their events are read already, and come into no table"
+            yield "  sessions that are over by the rules before are written"
+            yield "  the savepoint that is made first keeps them: `sessionizer restore` leads back to it"
+            return
         if not self.migrations:
             yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
             return
@@ -183,6 +199,13 @@ class UpgradePlan:
         yield "  sessions that are over by the rules before are written"
         yield "  open events that a migration excludes leave the state"
         yield f"  to count both: `sessionizer migration check {self.stream} --deep`"
+
+    @property
+    def _left_behind(self) -> str:
+        count = self.open_sessions
+        if count is None:
+            return "all open sessions (not counted here)"
+        return "no open session" if count == 0 else f"about {count:,} open session{'' if count == 1 else 's'}"
 
     @property
     def _counted(self) -> str:

@@ -9,6 +9,7 @@ from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.verdict import OpenState
 from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.migrations.compiled import describe_migration
@@ -35,7 +36,7 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
     differences = judge(
         before,
         now,
-        state,
+        OpenState(sessions=0) if request.stateless else state,
         tables=sink_columns(home, spec),
         pending=[each.model_dump(mode="json") for each in pending],
         revisions=frozenset(revisions_before_head()),

@@ -41,17 +41,28 @@ def form_of(streams: Sequence[str], only: str | None = None) -> dict[str, Param]
             title="Why",
             description="Optional. Users who may approve see it.",
         ),
-        **{name: _param(option, verbs) for name, (option, verbs) in form_fields().items() if only in {None, *verbs}},
+        **{
+            name: _param(option, _section(verbs, only))
+            for name, (option, verbs) in form_fields().items()
+            if only in {None, *verbs}
+        },
     }
 
 
-def _param(option: Option, verbs: Sequence[str]) -> Param:
+def _section(verbs: Sequence[str], only: str | None) -> str | None:
+    """Return the section of a field that these verbs have. A form of one verb shows its own fields at the top."""
+    if len(verbs) > _FEW:
+        return "Canary of a new lineage"
+    return f"To {' or '.join(verbs)}" if only is None else None
+
+
+def _param(option: Option, section: str | None) -> Param:
     said = f"{option.help[0].upper()}{option.help[1:]}."
     return Param(
         False if option.default is False else None,
         title=option.title,
         description=f"{said} In the time zone of this page." if option.is_moment else said,
-        section=f"To {' or '.join(verbs)}" if len(verbs) <= _FEW else "Canary of a new lineage",
+        section=section,
         **schema_of(option),
     )
 

@@ -54,6 +54,26 @@ def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> ApplyRunner:
     return ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
 
 
+@pytest.mark.long
+def test_without_the_open_sessions_it_goes_on_from_the_same_place(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path, clicks_spec())
+    (stage.feed / "0.json").write_bytes(line(0))
+    catch_up(spark, stage)
+    home, before = stage.stream_home, stage.lineage
+    command = Upgrade(stateless=True)
+    found = ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
+    plan = found.look()
+    assert plan.is_possible
+    assert "LOST: about 1 open session." in "\n".join(plan.decision.lines())
+    assert carry_out(found) == stage.lineage != before
+    (stage.feed / "1.json").write_bytes(line(1))
+    catch_up(spark, stage)
+    drain(spark, stage)
+    (session,) = table_rows(stage.table("sessions"))
+    assert session["event_count"] == 1, "the event after the upgrade alone: the one before it is not read again"
+    assert len(list(home.savepoints.iterdir())) == 1, "the way back"
+
+
 def carry_out(found: ApplyRunner) -> str:
     done = execute(approved(found.home, Upgrade.name, found.look()), found)
     assert done.outcome is Ending.DONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -35,6 +35,7 @@ from sessionizer.state.commands.steps import (
     Compare,
     CopyTables,
     KeepExcludedRanges,
+    Prove,
     ReadHistory,
     StartLineage,
     Stop,
@@ -75,13 +76,18 @@ def upgrade_decision(verdict: Verdict) -> UpgradePlan:
     return UpgradePlan("clicks", "old", 7, "spec", found, migrations=("rename",))
 
 
+def stateless_plan() -> Any:
+    command = Upgrade(stateless=True)
+    return command.plan(replace(upgrade_decision(Verdict.IN_PLACE), request=command.request))
+
+
 def seed_decision(leaves: str | None) -> SeedDecision:
     return SeedDecision("clicks", "spec", Past("files", "/old"), None, BEGINNING, True, leaves)
 
 
 @cache
 def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
-    """By case: the command, its steps, and those of them that follow the decisive change."""
+    """By case: the command, the steps that it runs stopped, and those of them that follow the decisive change."""
     standing = cast("Any", SimpleNamespace(lineage="old", batch_id=7, spec={"key_groups": 4}, settings=Partitions()))
     seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
     loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")
@@ -95,10 +101,15 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
         "apply anew": (Apply(), Apply().plan(upgrade_decision(Verdict.MIGRATE))),
         "upgrade in place": (Upgrade(), Upgrade().plan(upgrade_decision(Verdict.IN_PLACE))),
         "upgrade": (Upgrade(), Upgrade().plan(upgrade_decision(Verdict.MIGRATE))),
+        "upgrade stateless": (Upgrade(stateless=True), stateless_plan()),
+        "upgrade proved": (Upgrade(prove=True), Upgrade(prove=True).plan(upgrade_decision(Verdict.MIGRATE))),
         "seed": (seed, seed.plan(seed_decision(None))),
         "seed anew": (over, over.plan(seed_decision("old"))),
     }
-    return {case: (command.name, plan.steps, command.last_steps) for case, (command, plan) in found.items()}
+    return {
+        case: (command.name, tuple(step for step in plan.steps if not step.precedes_stop), command.last_steps)
+        for case, (command, plan) in found.items()
+    }
 
 
 class Partitions(dict[str, str]):
@@ -286,6 +297,33 @@ def test_a_history_that_was_read_settles_its_plan(stopped: StreamHome) -> None:
     execute(operation, runner)
     world.assert_done()
     assert "ReadHistory" not in world.ran
+
+
+def test_a_proof_comes_first_and_is_not_run_again_while_the_stream_is_down(stopped: StreamHome) -> None:
+    found = upgrade_decision(Verdict.MIGRATE)
+    planned, plain = (each.plan(replace(found, request=each.request)) for each in (Upgrade(prove=True), Upgrade()))
+    assert planned.steps == (Prove(), *plain.steps)
+    assert planned.digest != plain.digest, "an approval of the one is none of the other"
+    assert "1. Prove: " in "\n".join(planned.decision.lines())
+    world = World(stopped, "upgrade proved")
+    runner = world.runner()
+    runner.steps = planned.steps
+    execute(world.operation(), runner)
+    assert "Prove" not in world.ran
+    world.assert_done()
+
+
+def test_open_sessions_are_left_behind_only_in_a_new_lineage_and_counted() -> None:
+    found = replace(upgrade_decision(Verdict.IN_PLACE), open_sessions=321, migrations=())
+    command = Upgrade(stateless=True)
+    planned = command.plan(replace(found, request=command.request))
+    assert planned.digest != Upgrade().plan(found).digest
+    assert [type(step).__name__ for step in planned.steps][-3:] == ["Canary", "Activate", "WriteFinishedSessions"]
+    assert "LOST: about 321 open sessions." in "\n".join(planned.decision.lines())
+    assert planned.decision.to_json()["stateless"] is True
+    terms = command.terms
+    assert terms is not None
+    assert not terms.judges_sessions
 
 
 def test_what_a_restore_does_in_order() -> None:

@@ -22,6 +22,7 @@ from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.steps import Prove
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.standing import standing_of
 
@@ -40,6 +41,7 @@ def run(command: Apply, shared: Shared) -> None:
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
 
     savepoints = savepoints_folder(where, command.folder)
@@ -48,6 +50,8 @@ def run(command: Apply, shared: Shared) -> None:
         plan = None if pending else tried_again(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
             return
+        if plan is not None and Prove() in plan.steps:
+            prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
     typer.echo(f"stream {stream} continues with its file in lineage {record.lineage_to} ({record.seconds} s)")
 

@@ -54,11 +54,12 @@ class Apply(Command):
         """Decide what happens: the present lineage gets the spec, or a new one."""
         changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
         steps = (
+            *self.first_steps,
             Stop(),
             WriteSavepoint(),
             PrepareTables(),
             *changes,
-            *(self.last_steps if decision.migrations else ()),
+            *(self.last_steps if decision.migrations or decision.request.stateless else ()),
         )
         shown = tuple(type(step).__name__ for step in steps) if decision.is_possible else ()
         return Plan(
@@ -73,6 +74,11 @@ class Apply(Command):
     def request(self) -> UpgradeRequest:
         """Request that the plan is made for. Raises InvalidSpec."""
         return UpgradeRequest(self.name, tuple(sorted(set(self.accept))), self.anew, self.terms)
+
+    @property
+    def first_steps(self) -> tuple[Step, ...]:
+        """Steps that precede the stop of the driver."""
+        return ()
 
     @property
     def last_steps(self) -> tuple[Step, ...]:

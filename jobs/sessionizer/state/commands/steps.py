@@ -19,6 +19,13 @@ class Stop(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prove(Step):
+    """Replay of recorded batches by the new code and spec, compared with the tables. A command may end by it."""
+
+    precedes_stop: ClassVar = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeepExcludedRanges(Step):
     """Record of the source's excluded ranges. A later try excludes the approved ones."""
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.command import option
+from sessionizer.state.commands.steps import Prove
+from sessionizer.state.commands.trial import terms_of
+
+if TYPE_CHECKING:
+    from sessionizer.control.execution import Step
+    from sessionizer.deployment.upgrade_plan import UpgradeRequest
+    from sessionizer.lineage.trial.judging import Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +27,33 @@ class Upgrade(Apply):
     purpose: ClassVar = "go on by the file and by the programs that are installed here"
     takes_programs: ClassVar[bool] = True
 
+    prove: bool = option(
+        "--prove",
+        "Prove first",
+        "replay recorded batches first, and do nothing if a row differs that no changed field explains",
+        default=False,
+    )
+    stateless: bool = option(
+        "--stateless",
+        "Without the open sessions",
+        "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
+        default=False,
+    )
     deep: bool = option(
         "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False
     )
+
+    @property
+    def request(self) -> UpgradeRequest:
+        """Request that the plan is made for. Raises InvalidSpec."""
+        return replace(super().request, prove=self.prove, stateless=self.stateless)
+
+    @property
+    def terms(self) -> Terms | None:
+        """Terms of a new lineage's trial. One without open sessions is not compared by its sessions."""
+        return terms_of(self.trial, back_if_unfit=self.back_if_unfit, like_before=not self.stateless)
+
+    @property
+    def first_steps(self) -> tuple[Step, ...]:
+        """Steps that precede the stop of the driver."""
+        return (Prove(),) if self.prove else ()

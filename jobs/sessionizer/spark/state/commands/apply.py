@@ -152,7 +152,10 @@ class ApplyRunner(SparkRunner):
 
     def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
         pending = waiting_migrations(self.home, standing.lineage, self.spec)
-        return MigratedEvents(self.spark, self.home, standing, pending, folder) if pending else None
+        stateless = self.command.request.stateless
+        if not pending and not stateless:
+            return None
+        return MigratedEvents(self.spark, self.home, standing, pending, folder, keeps_none=stateless)
 
     def _folder(self, operation: Operation) -> DataPath:
         return self.home.seeds / operation.record.id

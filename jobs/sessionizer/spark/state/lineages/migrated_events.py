@@ -57,7 +57,8 @@ MIGRATED: Final = "migrated"
 class MigratedEvents:
     """The open events of the stream of ``home`` after ``standing``, and the ``pending`` migrations that they get.
 
-    ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew.
+    ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
+    all open events are left behind.
     """
 
     spark: SparkSession
@@ -65,10 +66,13 @@ class MigratedEvents:
     standing: Standing
     pending: tuple[Migration, ...]
     folder: DataPath
+    keeps_none: bool = False
 
     @cached_property
     def kept(self) -> KeptTypes:
         """The types that the migrated events have. Raises InvalidSpec, MigrationRefused. Reads no event."""
+        if self.keeps_none:
+            return KeptTypes(self.standing.kept.time_mode)
         shape = from_arrow_schema(canonical_schema(self._state.events), prefer_timestamp_ntz=False)
         after = migrated_rows(self.home.name, self.spark.createDataFrame([], shape), self.pending)
         return KeptTypes(self.standing.kept.time_mode).add_payload(types_of(payload_of(after)))
@@ -86,6 +90,8 @@ class MigratedEvents:
         Raises MigrationRefused if an event would have no key or no timeout.
         """
         after = migrated_rows(self.home.name, self.decided_events(), self.pending)
+        if self.keeps_none:
+            after = after.limit(0)
         after.write.parquet(uri_of(self.folder / MIGRATED))
         found = self.spark.read.schema(after.schema).parquet(uri_of(self.folder / MIGRATED))
         self.require_whole(found)

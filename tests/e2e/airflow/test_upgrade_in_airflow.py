@@ -1,0 +1,292 @@
+"""Upgrades that a person asks for in a browser, and one that a window begins. The stream comes back each time.
+
+`clicks` is a lineage of the golden release. `visits` is edited in four ways, one after another, while each of its users
+has a session that is open all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import active_lineage
+from sessionizer_demo.local_airflow.api import wait_until
+from support.expected.checkpoint_log import CheckpointLog
+from support.faults.airflow_faults import has_stopped
+from support.places import REPOSITORY, mounted
+from support.processes.browser import Browser, chromium
+from support.processes.driver_process import run_to_end
+from support.processes.file_notifier import told
+from support.processes.operate_form import OperateForm
+from support.releases.cut_release import EXPECTED, RELEASES, unpack_release
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.processes.live_airflow import Platform
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
+
+GOLDEN = RELEASES / "0.1.0"
+SPEC = yaml.safe_dump(clicks_spec(), sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": "60 seconds",
+    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+}
+PICTURES = Path(os.environ["SESSIONIZER_TEST_PICTURES"]) if "SESSIONIZER_TEST_PICTURES" in os.environ else None
+"""Where the pages are kept as a person saw them. None: nowhere."""
+USERS = ("ann", "bob", "eve")
+START_MS = 1_750_000_000_000
+ALWAYS = "00:00-24:00"
+
+
+def visits_spec(*migrations: dict[str, Any], key: str = "user", sink: str | None = None, **payload: str) -> Any:
+    return {
+        "name": "visits",
+        "source": {
+            "format": "files",
+            "path": "visits",
+            "encoding": "json",
+            "columns": "user string, at bigint, id string, page string, price double",
+        },
+        "mapping": {
+            "key": key,
+            "event_time": "timestamp_millis(at)",
+            "event_id": "id",
+            "payload": payload or {"page": "page", "price": "price"},
+        },
+        "rules": {"gap_timeout": "2 hours", "idle_after": None},
+        "sink": {"path": sink},
+        "migrations": [*migrations],
+        "key_groups": 2,
+        "trigger_interval": "1 second",
+    }
+
+
+PLACE = {"id": "place", "columns": {"place": "page"}, "drop": ["page"]}
+KEYS = {"id": "keys", "key": "concat('u-', key)"}
+CENTS = {"id": "cents", "columns": {"price": "cast(price * 100 as int)"}}
+NEW_KEY = "concat('u-', user)"
+ADDED = {"page": "page", "price": "price", "kind": "concat('at ', page)"}
+RENAMED = {"place": "page", "price": "price", "kind": "concat('at ', page)"}
+NARROWED = {**RENAMED, "price": "cast(price * 100 as int)"}
+EDITS = {
+    "a column added": (visits_spec(**ADDED), "mapping.payload.kind", "column added"),
+    "a column renamed": (visits_spec(PLACE, **RENAMED), "", "carried over by place"),
+    "another key": (visits_spec(PLACE, KEYS, key=NEW_KEY, **RENAMED), "", "carried over by keys"),
+    "a type narrowed": (
+        visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED),
+        "",
+        "carried over by cents",
+    ),
+}
+"""By name: the spec, the difference that is accepted by name, and a part of the plan."""
+
+
+@dataclass
+class Upgrading(OperateForm):
+    """A person at the browser, who upgrades the stream of the platform."""
+
+    browser: Browser
+    dag: ClassVar = "sessionizer.upgrade"
+
+    def of(self, stream: str) -> Upgrading:
+        return Upgrading(self.platform.of(stream), self.browser)
+
+    @property
+    def address(self) -> str:
+        return self.platform.installation.address
+
+    def log_in(self) -> None:
+        self.browser.open(self.address)
+        self.browser.fill("input[name=username]", "admin")
+        self.browser.fill("input[name=password]", self.platform.installation.password)
+        self.browser.click("button", "Sign in")
+        self.browser.wait_for_text("Active Dags")
+
+    def click_for_plan(self, accept: str = "", *, new_lineage: bool = False, picture: str = "") -> tuple[str, str]:
+        """Fill in the form and wait for the plan. Return the run, and what its approval page says."""
+        known = {run["dag_run_id"] for run in self.platform.runs(self.dag)}
+        self.browser.open(f"{self.address}/dags/{self.dag}")
+        self.browser.click("button[aria-label='Trigger Dag']")
+        self.browser.fill("[role=dialog] input[role=combobox]", self.platform.stream, press_enter=True)
+        if accept:
+            self.browser.fill("textarea[name=element_accept]", accept)
+        if new_lineage:
+            self.browser.click("label:has(input[name=element_new_lineage])")
+        self.see(f"{picture} form" if picture else "")
+        self.browser.click("[role=dialog] button", "Trigger")
+        wait_until(lambda: {run["dag_run_id"] for run in self.platform.runs(self.dag)} > known, 60, "a run")
+        (run,) = {run["dag_run_id"] for run in self.platform.runs(self.dag)} - known
+        self.wait_for_plan(run)
+        self.browser.open(f"{self.address}/dags/{self.dag}/runs/{run}/tasks/approve/required_actions")
+        self.browser.wait_for_text("Digest")
+        self.see(picture)
+        return run, self.browser.text()
+
+    def click_answer(self, run: str, answer: str = "Approve") -> str:
+        """Answer on the page, and return the state in which the run ends."""
+        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+        self.browser.click("button", answer)
+        return self.wait_for_end(run, 600)
+
+    def see(self, picture: str) -> None:
+        if PICTURES is not None and picture:
+            self.browser.picture(PICTURES / f"{picture.replace(' ', '-')}.png")
+
+    def write_spec(self, spec: dict[str, Any]) -> None:
+        specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
+        (specs / f"{spec['name']}.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+
+    def feed(self, number: int) -> None:
+        """One more file, with an event of each user, once the last one was read."""
+        at = START_MS + 60_000 * number
+        rows = [{"user": user, "at": at, "id": f"{user}-{number}", "page": "/", "price": 1.5} for user in USERS]
+        folder = self.platform.installation.platform_home / "visits"
+        (folder / ".next").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / ".next").rename(folder / f"{number:04}.json")
+        wait_until(lambda: f"{number:04}.json" in self.names_read(), 300, "a stream that reads on")
+
+    def names_read(self) -> set[str]:
+        lineage = active_lineage(self.platform.home)
+        if lineage is None:
+            return set()
+        batches = CheckpointLog(self.platform.home.checkpoint(lineage)).committed()
+        return {name for batch in batches for name in batch.files}
+
+
+@pytest.fixture(scope="module")
+def upgrading(platform: Platform) -> Iterator[Upgrading]:
+    home = platform.installation.platform_home
+    for feed in ("feed", "visits"):
+        (home / feed).mkdir()
+    place_golden_lineage(platform)
+    with chromium() as browser:
+        found = Upgrading(platform, browser)
+        found.write_spec(visits_spec())
+        found.log_in()
+        yield found
+
+
+def place_golden_lineage(platform: Platform) -> None:
+    """Put the lineage of the release into the platform's home, as if it had been made there."""
+    unpacked = unpack_release(GOLDEN, platform.installation.root / "golden")
+    place = mounted(platform.home.root)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(unpacked.home / "streams" / "clicks", place)
+    lineage = active_lineage(platform.home)
+    assert lineage
+    checkpoint = mounted(platform.home.checkpoint(lineage))
+    move_schema(checkpoint, f"file:{checkpoint}")
+
+
+def rows_of(platform: Platform, sink: str | None = None) -> list[dict[str, Any]]:
+    """The sessions that have ended, as a reader without Spark sees them."""
+    table = DeltaTable(str(table_locations(platform.home, sink)["sessions"]))
+    rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
+    return rows
+
+
+def test_a_lineage_of_the_golden_release_is_brought_to_head(upgrading: Upgrading) -> None:
+    home = upgrading.platform.home
+    before = active_lineage(home)
+    run, plan = upgrading.click_for_plan(new_lineage=True, picture="golden release")
+    assert "deciding code changed" in plan
+    assert "StartLineage" in plan
+    assert upgrading.click_answer(run) == "success"
+    (record,) = read_operations(home)
+    assert (record.verb, record.by, record.outcome) == ("upgrade", "admin (Airflow)", Ending.DONE)
+    assert active_lineage(home) == record.lineage_to != before
+    upgrading.platform.api.unpause(upgrading.platform.dag)
+    upgrading.platform.wait_for_launch(other_than=None, seconds=180)
+
+
+def test_a_stream_is_edited_in_four_ways_and_comes_back_each_time(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    visits.platform.api.unpause(visits.platform.dag)
+    for number in range(2):
+        visits.feed(number)
+    for number, (name, (spec, accept, said)) in enumerate(EDITS.items(), start=2):
+        uid = visits.platform.wait_for_driver(seconds=240)
+        visits.write_spec(spec)
+        run, plan = visits.click_for_plan(accept, picture=name)
+        assert said in plan, name
+        assert "session" in plan
+        assert visits.platform.working_uid() == uid, "a plan leaves the stream alone"
+        assert visits.click_answer(run) == "success", name
+        visits.platform.wait_for_driver(other_than=uid, seconds=240)
+        visits.feed(number)
+    records = read_operations(visits.platform.home)
+    assert [(record.verb, record.outcome) for record in records] == [("upgrade", Ending.DONE)] * len(EDITS)
+    assert len({record.lineage_to for record in records}) == len(EDITS), "three of them migrated, one went on in place"
+
+
+def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    uid, operations = visits.platform.working_uid(), len(read_operations(visits.platform.home))
+    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
+    visits.write_spec({**spec, "rules": {"gap_timeout": "3 hours", "idle_after": None}})
+    run, plan = visits.click_for_plan()
+    assert "gap loosened" in plan
+    assert visits.click_answer(run, "Reject") == "success"
+    assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
+
+
+def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
+    rules = {"gap_timeout": "3 hours", "idle_after": None}
+    visits.write_spec({**spec, "rules": rules, "upgrades": {"window": ALWAYS, "policy": "apply"}})
+    operations = len(read_operations(visits.platform.home))
+    visits.platform.run_now("sessionizer.maintenance")
+
+    def done() -> bool:
+        records = read_operations(visits.platform.home)
+        return len(records) > operations and records[-1].outcome is Ending.DONE
+
+    wait_until(done, 600, "an upgrade that a window began")
+    assert read_operations(visits.platform.home)[-1].by == f"policy apply, window {ALWAYS}"
+    alerts = [each for each in told(visits.platform.told) if each["kind"] == "upgrade_waits"]
+    assert [each["stream"] for each in alerts if each["stream"] == "visits"]
+    visits.platform.run_now("sessionizer.maintenance")
+
+
+def test_every_session_that_was_open_is_whole(upgrading: Upgrading) -> None:
+    platform, visits = upgrading.platform, upgrading.of("visits").platform
+    for stream in (platform, visits):
+        uid = stream.wait_for_launch(other_than=None, seconds=60)
+        stream.run_now(f"{stream.stream}.stop")
+        wait_until(partial(has_stopped, stream, uid), 120, "a stream that has stopped")
+    platform.parts.stop_all()
+    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
+    for stream in (platform, visits):
+        write_desired(stream.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
+        stage = Stage(specs.parent, platform.installation.platform_home, stream.stream)
+        shutil.copytree(specs, stage.streams, dirs_exist_ok=True)
+        run_to_end(stage, "drain")
+    expected = json.loads((GOLDEN / EXPECTED).read_text())
+    assert sorted([row["session_id"], row["event_count"]] for row in rows_of(platform)) == sorted(
+        [row[0], row[4]] for row in expected
+    )
+    assert rows_of(visits) == [], "none ended before the last upgrade"
+    found = {row["key"]: [event["event_id"] for event in row["events"]] for row in rows_of(visits, "cents")}
+    assert found == {f"u-{user}": [f"{user}-{number}" for number in range(2 + len(EDITS))] for user in USERS}
+    assert {event["price"] for row in rows_of(visits, "cents") for event in row["events"]} == {150}
+    assert {event["place"] for row in rows_of(visits, "cents") for event in row["events"]} == {"/"}

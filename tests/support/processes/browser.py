@@ -1,0 +1,124 @@
+"""A real Chromium, steered over its DevTools protocol: what a person sees, fills in and clicks."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from websockets.sync.client import ClientConnection, connect
+
+from sessionizer_demo.local_airflow.api import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+    "--no-first-run", "--remote-debugging-port=0", "--window-size=1400,1000",
+)  # fmt: skip
+ANSWER_SECONDS = 30.0
+FIND = """(() => {
+  const seen = (e) => e.getClientRects().length > 0;
+  const told = %s;
+  const fits = (e) => told === null || e.textContent.trim() === told;
+  return [...document.querySelectorAll(%s)].filter(seen).filter(fits)[%d] ?? null;
+})()"""
+
+
+@dataclass
+class Browser:
+    """One page."""
+
+    connection: ClientConnection
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def open(self, address: str) -> None:
+        self._call("Page.navigate", url=address)
+
+    def ask(self, script: str) -> Any:
+        """The value of a script in the page, None while the page has none."""
+        found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        return found.get("result", {}).get("value")
+
+    def text(self) -> str:
+        """All that the page shows."""
+        return str(self.ask("document.body ? document.body.innerText : ''") or "")
+
+    def wait_for_text(self, text: str, seconds: float = 90) -> None:
+        wait_until(lambda: text in self.text(), seconds, f"a page that says {text!r}")
+
+    def click(self, selector: str, text: str | None = None, nth: int = 0, seconds: float = 90) -> None:
+        """Click what a person sees there, once it is there."""
+        x, y = self._centre_of(selector, text, nth, seconds)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def fill(self, selector: str, value: str, nth: int = 0, *, press_enter: bool = False) -> None:
+        """Type into a field."""
+        self.click(selector, nth=nth)
+        self._call("Input.insertText", text=value)
+        if press_enter:
+            for kind in ("keyDown", "keyUp"):
+                self._call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+
+    def picture(self, file: Path) -> None:
+        """What a person sees, as a PNG."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+
+    def _centre_of(self, selector: str, text: str | None, nth: int, seconds: float) -> tuple[float, float]:
+        element = FIND % (json.dumps(text), json.dumps(selector), nth)
+        script = (
+            f"(() => {{ const e = {element}; if (!e) return null; e.scrollIntoView({{block: 'center'}}); "
+            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        wait_until(lambda: self.ask(script) is not None, seconds, f"{selector} {text or ''} on the page")
+        x, y = self.ask(script)
+        return float(x), float(y)
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self._ids)
+        self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            told = json.loads(self.connection.recv(timeout=ANSWER_SECONDS))
+            if told.get("id") == number:
+                assert "error" not in told, told
+                result: dict[str, Any] = told["result"]
+                return result
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser with a profile of its own, ended with the block."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    assert program, "this test needs a Chromium on the PATH"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            port_file = Path(profile) / "DevToolsActivePort"
+            wait_until(lambda: port_file.exists() and bool(port_file.read_text().strip()), 60, "a browser")
+            with connect(_page_of(int(port_file.read_text().split()[0])), max_size=None) as connection:
+                yield Browser(connection)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _page_of(port: int) -> str:
+    """Where the first page of a browser is steered."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+        pages = json.load(answer)
+    return str(next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"))
