@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import keep_plan_of
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import keep_plan_of, write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
+from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
 from sessionizer_airflow.operating.window import SCHEDULED, require_window
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import PLAN, context
 
 if TYPE_CHECKING:
@@ -108,6 +112,28 @@ def test_what_was_approved_too_late_is_not_begun(placed: Project, monkeypatch: p
     assert told.value.remedy.startswith("wait for the next window")
     require_window(run_at(placed, monkeypatch, 119), placed.streams, "clicks")
     require_window(run_at(placed, monkeypatch, 500, run_type="manual"), placed.streams, "clicks")
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_begun_upgrade_is_finished_after_the_window(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, has_begun: bool
+) -> None:
+    submitted: list[str] = []
+    monkeypatch.setattr(OperateJob, "execute", lambda self, _: submitted.append(self.task_id))
+    home = StreamHome.of(placed.home, "clicks")
+    if has_begun:
+        write_operation(home, new_operation(home, "upgrade", PLAN.digest, "policy apply", ("old", 7)))
+    settings = SupervisionSettings.from_environment({})
+    task = CarryOut(task_id="carry_out", project=placed, settings=settings, approval="approve")
+    approved = {"savepoint": "", "options": "", "digest": PLAN.digest, "by": "policy apply"}
+    run = run_at(placed, monkeypatch, 500)
+    run["ti"] = SimpleNamespace(xcom_pull=lambda task_ids: approved)
+    if has_begun:
+        task.execute(run)
+    else:
+        with pytest.raises(PersonNeeded):
+            task.execute(run)
+    assert submitted == ["carry_out"] * has_begun
 
 
 def test_a_broken_spec_begins_nothing(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
