@@ -13,9 +13,9 @@ import yaml
 from sessionizer.control.records.operation_record import Ending, read_operations
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
+from support.pages.operate_form import OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import environment, run_to_end
-from support.processes.operate_form import OperateForm
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

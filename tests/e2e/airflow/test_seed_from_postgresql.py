@@ -15,9 +15,9 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import spark_session
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, event_of, is_valid, landed
+from support.pages.operate_form import OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
-from support.processes.operate_form import OperateForm
 from support.processes.postgres import PostgresServer
 from support.streams.click_files import write_click_files
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec

@@ -21,16 +21,15 @@ from deltalake import DeltaTable
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.airflow_faults import has_stopped
+from support.pages.browser import Browser, chromium
+from support.pages.operate_form import OperateForm
 from support.places import REPOSITORY, mounted
-from support.processes.browser import Browser, chromium
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
-from support.processes.operate_form import OperateForm
 from support.releases.cut_release import EXPECTED, RELEASES, unpack_release
 from support.streams.stage import Stage, clicks_spec
 
@@ -199,7 +198,7 @@ def place_golden_lineage(platform: Platform) -> None:
 
 def rows_of(platform: Platform, sink: str | None = None) -> list[dict[str, Any]]:
     """The sessions that have ended, as a reader without Spark sees them."""
-    table = DeltaTable(str(table_locations(platform.home, sink)["sessions"]))
+    table = DeltaTable(str(platform.home.table_locations(sink)["sessions"]))
     rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
     return rows
 

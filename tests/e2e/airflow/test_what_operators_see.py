@@ -12,9 +12,9 @@ import pytest
 from sessionizer.causes.cause import KILLED
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
+from support.pages.operate_form import OPERATE, OperateForm
 from support.processes.file_notifier import told
 from support.processes.found_process import known
-from support.processes.operate_form import OPERATE, OperateForm
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
