@@ -22,7 +22,7 @@ from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
-from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
 from support.streams.transactions import click, send, topic_spec
 from support.verbs.typed_verbs import approved
 
@@ -47,13 +47,7 @@ def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
 
 
 def kafka(broker: KafkaBroker, topic: str) -> dict[str, Any]:
-    return {
-        "format": "kafka",
-        "bootstrap_servers": broker.bootstrap_servers,
-        "topic": topic,
-        "encoding": "json",
-        "columns": CLICK_COLUMNS,
-    }
+    return topic_source(broker.bootstrap_servers, topic)
 
 
 def produce(broker: KafkaBroker, topic: str, rows: Sequence[Row], partition: Callable[[int], int]) -> None:

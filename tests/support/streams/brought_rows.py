@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from confluent_kafka import Producer
 
-from support.streams.stage import CLICK_COLUMNS
+from support.streams.stage import CLICK_COLUMNS, topic_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,13 +24,7 @@ DELIVERED_WITHIN_S = 60.0
 
 def brought_to_kafka(broker: KafkaBroker, topic: str) -> Brought:
     """Into a topic that is there."""
-    source = {
-        "format": "kafka",
-        "bootstrap_servers": broker.bootstrap_servers,
-        "topic": topic,
-        "encoding": "json",
-        "columns": CLICK_COLUMNS,
-    }
+    source = topic_source(broker.bootstrap_servers, topic)
 
     def produce(rows: Sequence[Row]) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from support.streams.stage import CLICK_COLUMNS, clicks_spec
+from support.streams.stage import clicks_spec, topic_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,14 +24,7 @@ Place = tuple[int, int]
 def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
     """The key is the record's own, the client stands in a header, the page gets the partition it came through."""
     spec = clicks_spec(idle_after=None)
-    spec["source"] = {
-        "format": "kafka",
-        "bootstrap_servers": broker,
-        "topic": topic,
-        "encoding": "json",
-        "columns": CLICK_COLUMNS,
-        "options": {"maxOffsetsPerTrigger": 200},
-    }
+    spec["source"] = topic_source(broker, topic, maxOffsetsPerTrigger=200)
     spec["mapping"] |= {
         "key": "kafka.key",
         "client": "cast(filter(kafka.headers, header -> header.key = 'client')[0].value as string)",

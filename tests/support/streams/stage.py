@@ -46,6 +46,12 @@ def clicks_spec(files_per_batch: int = 1, **rules: Any) -> dict[str, Any]:
     }
 
 
+def topic_source(servers: str, topic: str, **options: Any) -> dict[str, Any]:
+    """Clicks in JSON from a topic of the broker at ``servers``, with ``options`` of Spark's reader."""
+    source = {"format": "kafka", "bootstrap_servers": servers, "topic": topic, "encoding": "json"}
+    return {**source, "columns": CLICK_COLUMNS, "options": options}
+
+
 def click_mapping() -> dict[str, Any]:
     """What the columns of a click mean."""
     return {

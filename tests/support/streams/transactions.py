@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from support.streams.stage import CLICK_COLUMNS, clicks_spec
+from support.streams.stage import clicks_spec, topic_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,15 +20,7 @@ WITHIN_S = 60.0
 
 def topic_spec(broker: KafkaBroker, topic: str, **options: Any) -> dict[str, Any]:
     """A stream of the clicks in ``topic``."""
-    source = {
-        "format": "kafka",
-        "bootstrap_servers": broker.bootstrap_servers,
-        "topic": topic,
-        "encoding": "json",
-        "columns": CLICK_COLUMNS,
-        "options": options,
-    }
-    return {**clicks_spec(idle_after=None), "source": source}
+    return {**clicks_spec(idle_after=None), "source": topic_source(broker.bootstrap_servers, topic, **options)}
 
 
 def click(user: str, event_id: str, at_s: int) -> bytes:
