@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
@@ -105,6 +107,35 @@ def test_what_open_sessions_would_lack_is_told_and_never_begun(fleet: Fleet) -> 
     (alert,) = fleet.told
     assert "1 partial" in alert.reason
     assert alert.what_to_do == "`sessionizer upgrade clicks` shows the plan"
+
+
+edits = st.sampled_from([5, 6, 7, None]).map(lambda gap: ("edit", gap))
+looks = st.integers(0, 8 * 24 * 60).map(lambda minutes: ("look", minutes))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
+@given(st.lists(edits | looks, max_size=15))
+def test_whatever_is_edited_when_each_difference_is_begun_once_in_a_window(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int | None]]
+) -> None:
+    """The spec is edited between two looks, put back, edited again; the looks are in any order of the clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        fleet = Fleet(tmp_path_factory.mktemp("fleet"), patch)
+        gap: int | None = None
+        begun: dict[str, tuple[int | None, int]] = {}
+        for action, number in actions:
+            if action == "edit":
+                gap = number
+                fleet.write("clicks", WINDOW + (f"rules: {{gap_timeout: {gap} minutes}}\n" if gap else ""))
+                continue
+            now, told = INSIDE + (number or 0) * 60_000, len(fleet.told)
+            week, minute = divmod((now - INSIDE) // 60_000 + 60, 7 * 24 * 60)
+            runs = fleet.look(now)
+            assert len(runs) == (gap is not None and minute < 120), "in its window, and only what waits"
+            for run in runs:
+                assert begun.setdefault(run["trigger_run_id"], (gap, week)) == (gap, week)
+            assert len(fleet.told) - told <= 1
+        assert len(set(begun.values())) == len(begun), "one run for each difference and window"
 
 
 def test_no_run_begins_while_another_command_has_the_stream(fleet: Fleet) -> None:
