@@ -89,16 +89,15 @@ def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | No
     if waiting is None:
         return WindowDecision()
     until = upgrades.open_until(now_ms)
-    begin = _BY_POLICY[upgrades.policy]
-    if until is None or waiting.needs_user:
-        begin = Begin.NOTHING
+    begin = Begin.NOTHING
+    if until is not None and not waiting.needs_user:
+        begin = _BY_POLICY.get(upgrades.policy, Begin.NOTHING)
     return WindowDecision(begin, tell=told != waiting.digest, until=until)
 
 
-_BY_POLICY: Final = {
+_BY_POLICY: Final[dict[UpgradePolicy | None, Begin]] = {
     UpgradePolicy.APPROVE: Begin.APPROVAL,
     UpgradePolicy.APPLY: Begin.UPGRADE,
-    UpgradePolicy.REFUSE: Begin.NOTHING,
 }
 
 
@@ -129,7 +128,7 @@ def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> st
     """Say when the upgrade is carried out, or what a user does to have it."""
     by_hand = f"`sessionizer upgrade {waiting.stream}` shows the plan"
     hours = upgrades.hours
-    if waiting.needs_user or hours is None or upgrades.policy is UpgradePolicy.REFUSE:
+    if waiting.needs_user or hours is None or not upgrades.begins_something:
         return by_hand
     until = hours.open_until(now_ms)
     when = f"until {moment_text(until)}" if until is not None else f"from {moment_text(hours.next_start(now_ms))} on"

@@ -10,7 +10,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms, moment_text
-from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.failed_task import PersonNeeded
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.sdk import Context
+
+    from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""
@@ -29,7 +30,7 @@ class OpenWindow:
     """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``."""
 
     hours: str
-    policy: UpgradePolicy
+    policy: UpgradePolicy | None
     left_ms: int
 
 
@@ -51,9 +52,9 @@ def find_window(streams: Path, stream: str) -> OpenWindow | None:
         raise PersonNeeded.wrap(error) from None
     now = epoch_ms()
     until = upgrades.open_until(now)
-    if until is None or upgrades.window is None or upgrades.policy is UpgradePolicy.REFUSE:
+    if until is None or not upgrades.begins_something:
         return None
-    return OpenWindow(upgrades.window, upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE)
+    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE)
 
 
 def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:

@@ -122,18 +122,23 @@ class Upgrades(Section):
         "else UTC). null: never by itself.",
         examples=["Sun 03:00-05:00", "Mon-Fri 22:00-01:00 Europe/Berlin"],
     )
-    policy: UpgradePolicy = Field(
-        default=UpgradePolicy.REFUSE,
+    policy: UpgradePolicy | None = Field(
+        default=None,
         strict=False,
         description="Handling in the window: approve (a user is asked for approval), apply (it is carried out if "
-        "open sessions lack nothing), or refuse (users are only told).",
+        "open sessions lack nothing), or refuse (users are only told). null: refuse.",
     )
 
     @model_validator(mode="after")
     def _has_a_window(self) -> Self:
-        if self.policy is not UpgradePolicy.REFUSE and self.window is None:
+        if self.begins_something and self.window is None:
             raise refusal(None, f"hours such as 'Sun 03:00-05:00', because policy is {self.policy}", "window")
         return self
+
+    @property
+    def begins_something(self) -> bool:
+        """Whether the policy lets an upgrade begin in the window."""
+        return self.policy in {UpgradePolicy.APPROVE, UpgradePolicy.APPLY}
 
     @property
     def hours(self) -> MaintenanceWindow | None:
