@@ -18,7 +18,7 @@ from sessionizer.checkpoint.names import EVENTS, PARTITIONS, PUNCTUATIONS, offse
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
-from sessionizer.home.roots import streams_folder, uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.ingest.kept_types import require_in_reach
@@ -87,7 +87,7 @@ def _seed(
     )
     partitions = int(standing.settings[PARTITIONS])
     with TemporaryDirectory(prefix="sessionizer-prove-") as control:
-        scratch = StreamHome(streams_folder(Path(control)) / home.name, migrated.folder.parent / "data")
+        scratch = StreamHome.scratch(Path(control), home.name, migrated.folder.parent / "data")
         scratch.prepare()
         scratch.prepare_data()
         seeded = NewLineage(

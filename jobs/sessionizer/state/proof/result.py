@@ -136,8 +136,8 @@ class Proof:
         """Say in words why the proof does not hold."""
         if self.died is not None:
             return f"batch {self.died.batch_id} failed: {self.died.cause}"
-        tables = ", ".join(table.table for table in self.tables if table.unexplained)
-        return f"{self.unexplained:,} rows are unexplained, in {tables}"
+        differing = ", ".join(table.table for table in self.tables if table.unexplained)
+        return f"{self.unexplained:,} rows are unexplained, in {differing}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON, with the verdict and the counts of each table."""
