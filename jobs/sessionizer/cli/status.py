@@ -21,7 +21,7 @@ from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def status(
         for view in found:
             for line in _lines(view):
                 typer.echo(f"{view.name}: {line}")
-    strangers = [view.name for view in found if view.home is not None and not is_there(view.home.control)]
+    strangers = [view.name for view in found if view.home is not None and not store_at(view.home.control).exists()]
     if strangers:
         say(f"note: {nothing_known(platform, strangers)}")
     code = max((view.exit_code for view in found), default=0)

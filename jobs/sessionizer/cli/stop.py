@@ -16,7 +16,7 @@ from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted
 
@@ -39,12 +39,12 @@ def stop(
 ) -> None:
     """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
     where = StreamHome.of(home_folder(home), stream)
-    if not is_there(where.control):
+    if not store_at(where.control).exists():
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
     seen = read_status(where, epoch_ms(), patience())
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
-        if not is_there(where.control):
+        if not store_at(where.control).exists():
             say(f"note: {nothing_known(where.platform, [stream])}")
         return
     if seen.uid not in ask_to_stop(where, why):

@@ -9,7 +9,7 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Stream, Streams, stream_home, stream_spec
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.home.delta_tables import TablePlace, place_of
+from sessionizer.fleet.table_queries import TablePlace, place_of
 
 
 def tables(

@@ -15,7 +15,7 @@ from sessionizer.control.history.files import KEPT_MS, History, read_history
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.home.clock import epoch_ms, moment_of, moment_text
-from sessionizer.home.control_store import is_there, unreachable
+from sessionizer.home.control_store import store_at, unreachable
 from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def timeline(
     platform, now = home_folder(home), epoch_ms()
     where, since_ms = StreamHome.of(platform, stream), since_when(since, now)
     try:
-        found, is_known = read_history(where, since_ms, now), is_there(where.control)
+        found, is_known = read_history(where, since_ms, now), store_at(where.control).exists()
     except OSError as error:
         raise unreachable(where.control, error) from error
     if as_json:

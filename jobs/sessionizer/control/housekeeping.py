@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.operation_record import PLAN_FILE
-from sessionizer.home.control_store import changed_at_ms, record_names, remove
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
@@ -61,5 +61,5 @@ def _remove_older(directory: ControlPath, pattern: str, seconds: int) -> None:
     with suppress(OSError):
         for name in record_names(directory, pattern):
             with suppress(OSError):
-                if changed_at_ms(directory / name) < oldest:
-                    remove(directory / name)
+                if store_at(directory / name).changed_at_ms() < oldest:
+                    store_at(directory / name).remove()

@@ -12,7 +12,7 @@ from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import names_in
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
@@ -54,7 +54,7 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
     """
     file = home.lineage(lineage).open_sessions
     types = TYPES_FILE.of(home, lineage).require()
-    learned = OpenSessions(file) if is_there(file) else None
+    learned = OpenSessions(file) if store_at(file).exists() else None
     count = None if learned is None else learned.total or learned.most
     return OpenState(count, types.payload if types is not None else {})
 

@@ -10,7 +10,7 @@ from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, ver
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
@@ -94,7 +94,7 @@ def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
     The driver checks the checkpoint itself. Raises NotAccepted if open sessions would lack something.
     """
     lineage = active_lineage(home)
-    if lineage is not None and is_there(home.lineage(lineage).open_sessions):  # since its first batch
+    if lineage is not None and store_at(home.lineage(lineage).open_sessions).exists():  # since its first batch
         require_continuable(pending_changes(home, spec))
         require_no_loss(home, lineage, spec)
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.clock import epoch_ms, moment_text
-from sessionizer.home.control_store import read_whole, record_names
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.bounded_log import KEPT
 from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.lineage.active import locate_data, read_lineage
@@ -122,7 +122,7 @@ def _records_in(folder: ControlPath) -> Iterator[ControlPath]:
 
 
 def _add_record(bundle: Bundle, path: ControlPath, name: str) -> None:
-    content = read_whole(path)
+    content = store_at(path).read()
     if len(content) > RECORD_BYTES:
         bundle.missing[f"control/{name}"] = f"{len(content):,} bytes"
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.records.desired_state import read_desired
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.home_identity import identity_file
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import read_lineage
@@ -56,7 +56,7 @@ def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
     """
     files = home.lineage(lineage)
     origin = ORIGIN_FILE.of(home, lineage)
-    has_run = any(map(is_there, (files.batches, files.open_sessions, origin.path)))
+    has_run = any(store_at(path).exists() for path in (files.batches, files.open_sessions, origin.path))
     for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
         yield partial(_require, file, missed=has_run)
     yield DRAINED_FILE.of(home, lineage).require

@@ -22,7 +22,7 @@ from sessionizer.fleet.health.read_facts import health_of
 from sessionizer.fleet.operation_words import abandoned_line, returned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.drained import examine_drain
@@ -82,7 +82,7 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         return one_stream(platform, specs, name)
     except UnknownStream:
         home = StreamHome.of(platform, name)
-        if not is_there(home.control):
+        if not store_at(home.control).exists():
             raise
         return view_home(home)
     except SessionizerError as error:

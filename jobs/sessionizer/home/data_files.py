@@ -1,4 +1,4 @@
-"""Functions that write, read, list and delete files of the data root, at a path or at a URI.
+"""Functions that write, read, list and delete files of the data root, and read the log of a Delta table there.
 
 A file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On HDFS a
 rename is one step of the NameNode and refuses a name that exists. In an object store the copy behind it is one put.
@@ -6,12 +6,14 @@ rename is one step of the NameNode and refuses a name that exists. In an object 
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from sessionizer.home.data_reach import refused
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 AT_A_TIME: Final = 4
 """Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made
 outside Python's lock."""
+DELTA_LOG: Final = "_delta_log"
+_COMMIT: Final = re.compile(r"(\d{20})\.json$")
+"""Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
+
 _Of = TypeVar("_Of")
 _Made = TypeVar("_Made")
 
@@ -132,3 +138,38 @@ def remove_tree(folder: DataPath) -> None:
     except FileNotFoundError:
         if folder.exists():
             raise
+
+
+def commits_of(table: DataPath, named: re.Pattern[str] = _COMMIT) -> dict[int, DataPath]:
+    """Return the files of the commits that are kept, by version, the oldest first. Empty without a table.
+
+    ``named``: other files of a version, such as checkpoints. Raises OSError.
+    """
+    found = ((named.match(entry.name), entry) for entry in entries_in(table / DELTA_LOG))
+    return {int(match[1]): entry for match, entry in found if match is not None}
+
+
+def newest_version(table: DataPath) -> int | None:
+    """Return the newest version of the table, None if there is none. Raises OSError."""
+    return max(commits_of(table), default=None)
+
+
+def commit_at(table: DataPath, version: int) -> DataPath:
+    """Return the file of a commit, which may be there or not."""
+    return table / DELTA_LOG / f"{version:020d}.json"
+
+
+def actions_in(commit: DataPath) -> list[dict[str, Any]]:
+    """Read the actions of a commit. Raises OSError, ValueError."""
+    return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def added_in(actions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the data files that the actions add."""
+    return [action["add"] for action in actions if "add" in action]
+
+
+def transactions_in(actions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the batch by lineage, because each commit of a stream names both (Delta's ``txn``)."""
+    found = (action["txn"] for action in actions if "txn" in action)
+    return {str(each["appId"]): int(each["version"]) for each in found}

@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.control_store import (
-    create_whole,
-    make_folder,
-    refused_by_store,
-    remove,
-    replace_whole,
-    translate_to_os_error,
-)
+from sessionizer.home.control_store import store_at
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.roots import ALLOWED_CONTROL, ALLOWED_DATA, CONTROL_VARIABLE, DATA_VARIABLE, uri_of
+from sessionizer.home.uri_store import translate_to_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,12 +73,12 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
         for each in folders:
-            make_folder(each)
-        created = create_whole(probe, _content()), create_whole(probe, _content())
-        replace_whole(probe, _content(), durable=True)
-        remove(probe)
+            store_at(each).make_folder()
+        created = store_at(probe).create(_content()), store_at(probe).create(_content())
+        store_at(probe).replace(_content(), durable=True)
+        store_at(probe).remove()
     except OSError as error:
-        raise refused_by_store(folder, purpose, error) from error
+        raise store_at(folder).refuse(purpose, error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it
         raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({first_line(error)})") from error
     if created != (True, False):
@@ -93,7 +87,7 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
 
 
 def _content() -> bytes:
-    return secrets.token_bytes(8)  # unique to a call, see ``create_whole``
+    return secrets.token_bytes(8)  # unique to a call, see ``ControlStore``
 
 
 def refused(

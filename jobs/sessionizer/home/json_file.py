@@ -6,19 +6,17 @@ import json
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile
-from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
-from sessionizer.home.disk.room import first_line, is_away, unwritable
+from sessionizer.home.control_store import store_at
+from sessionizer.home.disk.room import first_line
 from sessionizer.home.json_record import stamped, unknown_format
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.errors import DiskFull, UnwritablePath
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.roots import ControlPath, DataPath
 
@@ -50,7 +48,7 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
     """
     content = encoded(value)
     with _named_failure(path):
-        replace_whole(path, content, durable=durable)
+        store_at(path).replace(content, durable=durable)
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
@@ -58,20 +56,19 @@ def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
 
     Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
-    content = encoded(value if isinstance(path, Path) else {**value, ATTEMPT: secrets.token_hex(8)})
+    content = encoded({**value, ATTEMPT: secrets.token_hex(8)} if store_at(path).repeats_calls else value)
     with _named_failure(path):
-        return create_whole(path, content)
+        return store_at(path).create(content)
 
 
 def examine_json(path: ControlPath) -> Reading[JsonObject]:
     """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     try:
-        content = read_whole(path)
+        content = store_at(path).read()
     except (FileNotFoundError, NotADirectoryError):
         return Reading()
     except OSError as error:
-        # an error of a store about a file that it does not deliver says nothing about the content
-        return unread(path, error, away=is_away(error) or not isinstance(path, Path))
+        return unread(path, error, away=store_at(path).is_away(error))
     return decoded(path, content)
 
 
@@ -104,8 +101,7 @@ def read_json(path: ControlPath) -> JsonObject | None:
 def unreadable(path: ControlPath, reading: Reading[Any]) -> ControlUnreachable | DamagedFile:
     """Return the error for a ``reading`` with a damage."""
     kind = ControlUnreachable if reading.away else DamagedFile
-    shown = path if isinstance(path, Path) else uri_of(path)
-    return kind(shown, (reading.damage or "").removeprefix(f"{shown}: "))
+    return kind(uri_of(path), (reading.damage or "").removeprefix(f"{uri_of(path)}: "))
 
 
 @contextmanager
@@ -113,22 +109,15 @@ def _named_failure(path: ControlPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise cannot_write(path, "a control file", error) from error
-
-
-def cannot_write(path: ControlPath, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-    """Translate an OSError from writing ``path`` of a control root into one of our errors."""
-    if isinstance(path, Path):
-        return unwritable(path, purpose, error)
-    return refused_by_store(path, purpose, error)
+        raise store_at(path).refuse("a control file", error) from error
 
 
 def have_folder(folder: ControlPath, purpose: str) -> None:
     """Make a folder of a control root, if it is missing. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     try:
-        make_folder(folder)
+        store_at(folder).make_folder()
     except OSError as error:
-        raise cannot_write(folder, purpose, error) from error
+        raise store_at(folder).refuse(purpose, error) from error
 
 
 class Storable(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there, record_names
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.disk.local_files import close_to_others
@@ -115,7 +115,7 @@ def _was_active(home: StreamHome) -> bool:
     noted = [records / name for name in record_names(records)]
     if home.control_root is None:  # as earlier releases put it
         noted += [home.root / LINEAGES / name for name in record_names(home.root / LINEAGES)]
-    return any(is_there(folder / TYPES_FILE.name) for folder in noted)
+    return any(store_at(folder / TYPES_FILE.name).exists() for folder in noted)
 
 
 def locate_data(home: StreamHome) -> StreamHome:

@@ -13,9 +13,9 @@ from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.fleet.table_queries import place_of
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there, read_whole
-from sessionizer.home.delta_tables import place_of
+from sessionizer.home.control_store import store_at
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.lineage.active import locate_data
@@ -61,7 +61,7 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
     if stream is None:
         raise HTTPException(404, "no such stream")
     home = project.home_of(stream)
-    if not is_there(home.control):
+    if not store_at(home.control).exists():
         raise HTTPException(404, "no such stream, or it never ran")
     return home
 
@@ -108,7 +108,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
 def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:
     """Show a kept proof. It has samples of the stream's rows, so that it needs the right to read logs."""
     try:
-        return _html(read_whole(page_of(home, proof_id)).decode())
+        return _html(store_at(page_of(home, proof_id)).read().decode())
     except (InvalidSpec, FileNotFoundError):
         raise HTTPException(404, "no such proof: the newest are kept") from None
 

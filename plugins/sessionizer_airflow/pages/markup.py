@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sessionizer.home.delta_tables import TablePlace
+    from sessionizer.fleet.table_queries import TablePlace
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:80rem}"

@@ -23,7 +23,7 @@ from sessionizer.control.records.lease_record import Vacancy, owned_by
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import make_folder, record_names
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
@@ -76,7 +76,7 @@ def _leave_dead_holder(home: StreamHome) -> None:
 def test_of_several_that_start_together_exactly_one_wins(control: ControlPath, tmp_path: Path) -> None:
     homes = [home_with(control, tmp_path, f"round_{number}") for number in range(ROUNDS)]
     for number, home in enumerate(homes):
-        make_folder(home.leases)
+        store_at(home.leases).make_folder()
         if number % 2:
             _leave_dead_holder(home)
     barrier, winners = _FORK.Barrier(RACERS), _FORK.SimpleQueue()

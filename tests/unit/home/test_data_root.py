@@ -12,9 +12,9 @@ import pytest
 from upath import UPath
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
+from sessionizer.fleet.table_queries import place_of
 from sessionizer.home.data_files import names_in, publish_json, remove_tree
 from sessionizer.home.data_reach import make_writable
-from sessionizer.home.delta_tables import place_of
 from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
 

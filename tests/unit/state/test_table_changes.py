@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sessionizer.home.delta_tables import newest_version
+from sessionizer.home.data_files import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.change_watch import ChangeWatch

@@ -15,7 +15,7 @@ from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
 from sessionizer.home.savepoint_home import OPEN_EVENTS
@@ -83,7 +83,7 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
     lineage, _, batch = text.partition(":")
     if not is_identifier(lineage) or (batch and not batch.isdecimal()):
         raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
-    if batch or is_there(home.lineage(lineage).records):
+    if batch or store_at(home.lineage(lineage).records).exists():
         return retained_batch(home, int(batch) if batch else None, lineage)
     known = {each.id for each in savepoints_in(shelf, epoch_ms())}
     if lineage not in known:

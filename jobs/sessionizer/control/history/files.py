@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample, sample_from
-from sessionizer.home.control_store import record_names, remove, replace_whole
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import RecordFile, read_json
 from sessionizer.home.json_record import stamped
 from sessionizer.home.names import checked_identifier
@@ -104,7 +104,7 @@ def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
     names = sorted({name for each in told for name in each})
     rows = [[each.get(name) for name in names] for each in told]
     content = json.dumps(stamped({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
-    replace_whole(_hour_file(home, hour), content, durable=False)
+    store_at(_hour_file(home, hour)).replace(content, durable=False)
 
 
 def remove_old(home: StreamHome, now_ms: int) -> None:
@@ -115,7 +115,7 @@ def remove_old(home: StreamHome, now_ms: int) -> None:
             at = _time_of(name)
             if at is not None and at < oldest - HOUR_MS:
                 with suppress(OSError):
-                    remove(home.history / name)
+                    store_at(home.history / name).remove()
 
 
 def _hour_file(home: StreamHome, hour: str) -> ControlPath:

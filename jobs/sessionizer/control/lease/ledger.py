@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.lease_record import LEASE_COPY, LeaseRecord, lease_file
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
-from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
+from sessionizer.home.control_store import record_names, store_at, unreachable
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath
@@ -41,7 +41,7 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
             return reading.value
         if reading.damage is not None:
             with suppress(OSError):
-                return LeaseRecord(token, changed_at_ms(file.path))
+                return LeaseRecord(token, store_at(file.path).changed_at_ms())
             return LeaseRecord(token, 0)
         # It was pruned since it was listed, so there is a higher one.
     return None
@@ -75,7 +75,7 @@ def _prune(home: StreamHome, newest: int) -> None:
 
 def _remove(path: ControlPath) -> None:
     with suppress(OSError):
-        remove(path)
+        store_at(path).remove()
 
 
 def _token(name: str) -> int:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
-from sessionizer.home.control_store import remove
+from sessionizer.home.control_store import store_at
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 
@@ -134,7 +134,7 @@ class OnceToldFile:
     def forget(self, home: StreamHome) -> None:
         """Forget the notification, because all is well. If the condition returns, it is news."""
         with suppress(OSError):
-            remove(self._of(home).path)
+            store_at(self._of(home).path).remove()
 
     def _of(self, home: StreamHome) -> RecordFile[ToldOf]:
         return ControlFile(f"{self.name}.json", ToldOf).of(home)

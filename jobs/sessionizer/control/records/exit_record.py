@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there, unreachable
+from sessionizer.home.control_store import store_at, unreachable
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redacted_and_cut
@@ -88,6 +88,6 @@ def stop_requested(home: StreamHome, uid: str) -> bool:
     """
     path = STOP_FILE.of(home, uid).path
     try:
-        return is_there(path)
+        return store_at(path).exists()
     except OSError as error:
         raise unreachable(path, error) from error

@@ -14,8 +14,7 @@ from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
 from sessionizer.checkpoint.file_lists import SeenFile, seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.delta_tables import newest_version
+from sessionizer.home.data_files import files_below, newest_version, relative_name
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, UnwritablePath
-from sessionizer.home.delta_tables import newest_version
+from sessionizer.home.data_files import newest_version
 from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import changes_after

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
-from sessionizer.home.control_store import is_there
+from sessionizer.home.control_store import store_at
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
@@ -59,7 +59,7 @@ def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str |
     chosen = lineage or active_lineage(home)
     if chosen is None:
         raise NothingToShow(home.name, "it never ran")
-    if not is_there(home.lineage(chosen).records):
+    if not store_at(home.lineage(chosen).records).exists():
         raise NothingToShow(home.name, f"it has no lineage {chosen}")
     require_readable_lineage(home, chosen)
     checkpoint = home.checkpoint(chosen)

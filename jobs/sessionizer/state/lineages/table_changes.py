@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.delta_tables import actions_in, commit_at, commits_of
+from sessionizer.home.data_files import actions_in, commit_at, commits_of
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:

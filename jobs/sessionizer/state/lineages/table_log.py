@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.delta_tables import actions_in, added_in, commit_at, commits_of, transactions_in
+from sessionizer.home.data_files import actions_in, added_in, commit_at, commits_of, transactions_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_store import record_names, remove, replace_whole
+from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.names import checked_identifier
 from sessionizer.state.proof.result import Verdict
@@ -68,9 +68,9 @@ def proof_page(proof: Proof) -> str:
 def keep_page(home: StreamHome, proof: Proof) -> ControlPath:
     """Keep the page of the proof, remove old ones, and return its place. Raises OSError, ControlUnreachable."""
     have_folder(_pages(home), "the pages of proofs")
-    replace_whole(page_of(home, proof.id), proof_page(proof).encode(), durable=False)
+    store_at(page_of(home, proof.id)).replace(proof_page(proof).encode(), durable=False)
     for old in kept_pages(home)[:-KEPT]:
-        remove(page_of(home, old))
+        store_at(page_of(home, old)).remove()
     return page_of(home, proof.id)
 
 

@@ -13,7 +13,7 @@ from airflow.api_fastapi.core_api import security
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 
-from sessionizer.home.control_store import make_folder, replace_whole
+from sessionizer.home.control_store import store_at
 from sessionizer.page.app import ASSETS
 from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.pages import streams
@@ -64,8 +64,8 @@ def platform(tmp_path: Path) -> Platform:
         platform.add(name)
     _, home = platform.drive("clicks", batch_id=7)
     page = page_of(home, "one")
-    make_folder(page.parent)
-    replace_whole(page, b"equal", durable=False)
+    store_at(page.parent).make_folder()
+    store_at(page).replace(b"equal", durable=False)
     return platform
 
 

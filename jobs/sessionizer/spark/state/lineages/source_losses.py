@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
-from sessionizer.home.delta_tables import actions_in, added_in, commits_of
+from sessionizer.home.data_files import actions_in, added_in, commits_of
 from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids

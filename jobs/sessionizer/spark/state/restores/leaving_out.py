@@ -9,7 +9,7 @@ from urllib.parse import quote
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.delta_tables import actions_in, added_in, commits_of
+from sessionizer.home.data_files import actions_in, added_in, commits_of
 from sessionizer.home.roots import folder_at, is_uri, located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.errors import NothingToSave
-from sessionizer.home.delta_tables import commits_of
+from sessionizer.home.data_files import commits_of
 from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders

@@ -1,0 +1,171 @@
+"""Records of a control root in a store, such as HDFS or S3.
+
+Two primitives decide. *Create unless it exists*: on HDFS a rename, which one step of the NameNode refuses if the name
+exists, and on S3 a put with ``If-None-Match: *``. *Replace whole*: on HDFS a rename that overwrites, in one step, too,
+and on S3 a put. Each call has a limit: HDFS's client alone would try for minutes, and a driver that cannot read its
+lease must know it sooner than that.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.disk.room import first_line
+from sessionizer.home.roots import outlive_connections_of_the_parent, uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from upath import UPath
+
+ANSWERS_WITHIN_S: Final = 8.0
+"""Limit of one call. A driver makes four calls: it looks at its lease and for a stop marker, and writes its beat. If
+none is answered, the driver ends well before another may take over its lease (``patience.TAKEOVER_AFTER_MS``)."""
+CONNECTS_WITHIN_S: Final = 3.0
+
+_NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)
+_Answer = TypeVar("_Answer")
+
+
+class UriStore:
+    """The file or folder at ``path`` of a store: see ``ControlStore``."""
+
+    repeats_calls = True
+
+    def __init__(self, path: UPath) -> None:
+        self._path, self._is_hdfs = path, path.protocol == "hdfs"
+
+    def read(self) -> bytes:
+        """Read the file."""
+        return self._ask(lambda: bytes(self._system.cat_file(self._path.path)))
+
+    def replace(self, content: bytes, *, durable: bool) -> None:
+        """Replace the file."""
+        if self._is_hdfs:
+            self._ask(lambda: self._write_by_rename(content, durable=durable, overwrite=True))
+        else:
+            self._ask(lambda: self._system.pipe_file(self._path.path, content))
+
+    def create(self, content: bytes) -> bool:
+        """Create the file unless it exists. If it does, ``content`` tells whether this call was its maker."""
+        try:
+            if self._is_hdfs:
+                self._ask(lambda: self._write_by_rename(content, durable=True, overwrite=False))
+            else:
+                self._ask(lambda: self._system.pipe_file(self._path.path, content, mode="create"))
+        except (FileExistsError, FileNotFoundError) as error:
+            try:
+                return self.read() == content
+            except FileNotFoundError:
+                if isinstance(error, FileExistsError):
+                    return False  # it is gone again
+                raise error from None
+        return True
+
+    def names(self) -> list[str]:
+        """List the names in the folder."""
+        listed = self._ask(lambda: self._system.ls(self._path.path, detail=False))
+        return [str(name).rstrip("/").rpartition("/")[2] for name in listed]
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+        return self._ask(lambda: bool(self._system.exists(self._path.path)))
+
+    def remove(self) -> None:
+        """Delete the file, if it exists."""
+        with suppress(FileNotFoundError):
+            self._ask(lambda: self._system.rm_file(self._path.path))
+
+    def make_folder(self) -> None:
+        """Make the folder and its parents. An object store has none: a folder is there when something is in it."""
+        if self._is_hdfs:
+            self._ask(lambda: self._system.makedirs(self._path.path, exist_ok=True))
+
+    def changed_at_ms(self) -> int:
+        """Return the time of the last write by the store's clock."""
+        return int(self._ask(lambda: self._system.modified(self._path.path)).timestamp() * 1000)
+
+    def refuse(self, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
+        """Translate ``error`` from a write. A permission or a quota is fatal. Any other error may pass."""
+        if isinstance(error, _NEVER) or "AccessControlException" in str(error):
+            return UnwritablePath(uri_of(self._path), purpose, first_line(error))
+        if "QuotaExceeded" in str(error):
+            return DiskFull(uri_of(self._path), purpose, first_line(error))
+        return ControlUnreachable(uri_of(self._path), error.strerror or first_line(error))
+
+    def is_away(self, _: OSError) -> bool:
+        """Whether the content is unknown: an error about a file that is not delivered says nothing about it."""
+        return True
+
+    @property
+    def _system(self) -> Any:  # noqa: ANN401  as fsspec has it
+        """The file system in this process. After a fork, the path itself still uses the parent's."""
+        import fsspec  # noqa: PLC0415  only if control is in a store
+
+        return fsspec.filesystem(self._path.protocol, **self._path.storage_options)
+
+    def _write_by_rename(self, content: bytes, *, durable: bool, overwrite: bool) -> None:
+        hidden = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+        try:
+            with self._system.open(hidden.path, "wb") as file:
+                file.write(content)
+                if durable:
+                    file.hsync()
+            self._system.mv(hidden.path, self._path.path, overwrite=overwrite)
+        except OSError:
+            with suppress(OSError):
+                self._system.rm_file(hidden.path)
+            raise
+
+    def _ask(self, call: Callable[[], _Answer]) -> _Answer:
+        """Return or raise the result of ``call``. Raises OSError (ETIMEDOUT) if the store does not answer.
+
+        After a timeout the call's thread stays behind, and the call may still take effect, as that of a paused process
+        may. A process owns a lease only once it was told so.
+        """
+        if self._is_hdfs:
+            outlive_connections_of_the_parent()
+        answer: list[Any] = []
+
+        def ask() -> None:
+            try:
+                _require_listener(self._path)
+                answer.append((call(), None))
+            except BaseException as error:  # noqa: BLE001  raised below, in the thread that waits
+                answer.append((None, error))
+
+        thread = threading.Thread(target=ask, name="control store", daemon=True)
+        thread.start()
+        thread.join(ANSWERS_WITHIN_S)
+        if not answer:
+            raise TimeoutError(errno.ETIMEDOUT, f"no answer within {ANSWERS_WITHIN_S:.0f} s")
+        value, error = answer[0]
+        if error is None:
+            return value  # type: ignore[no-any-return]
+        if not isinstance(error, Exception):
+            raise error
+        raise translate_to_os_error(error) from error.__cause__
+
+
+def _require_listener(path: UPath) -> None:
+    host, port = path.storage_options.get("host"), path.storage_options.get("port")
+    if host and port:
+        socket.create_connection((str(host), int(port)), timeout=CONNECTS_WITHIN_S).close()
+
+
+def translate_to_os_error(error: Exception) -> OSError:
+    """Translate an error of a store's package into an OSError.
+
+    Missing credentials become EACCES, any other error that is no OSError becomes EIO.
+    """
+    if isinstance(error, OSError):
+        return error
+    lacks_credentials = "Credential" in type(error).__name__
+    return OSError(errno.EACCES if lacks_credentials else errno.EIO, f"{type(error).__name__}: {first_line(error)}")
