@@ -119,8 +119,8 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
     awaited = tuple(each for each in found if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
     if not awaited:
         return None
-    named = sorted((each.name, str(each.before), str(each.now)) for each in awaited)
-    digest = typed_digest({"lineage": lineage, "differences": named})
+    # Without the lineage, so that no window begins again what a restore or a rollback has just undone.
+    digest = typed_digest({"differences": sorted((each.name, str(each.before), str(each.now)) for each in awaited)})
     return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited)
 
 
