@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
-from sessionizer_airflow.operating.failing import tell_of_failure
+from sessionizer_airflow.operating.failing import tell_of_failure, tell_of_scheduled_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import SAVEPOINT, purposes
@@ -102,7 +102,8 @@ def job_options(wiring: Wiring) -> dict[str, Any]:
 def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
     """Add the tasks that plan the change of the form, have it approved, and carry it out."""
     project, job = wiring.project, job_options(wiring)
-    plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **job)
+    told: dict[str, Any] = {"on_failure_callback": [tell_of_scheduled_failure, say_what_to_do]}
+    plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **told, **job)
     approve = ApprovePlan(
         # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
         task_id="approve",
@@ -110,6 +111,7 @@ def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
         settings=wiring.approval,
         retries=3,
         retry_delay=timedelta(seconds=10),
+        **told,
     )
     carry_out = CarryOut(
         task_id="carry_out",

@@ -16,6 +16,7 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.window import is_scheduled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,12 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
         log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
         return
     notify(alert, log.warning)
+
+
+def tell_of_scheduled_failure(context: Mapping[str, Any]) -> None:
+    """Alert users of a failed task of a maintenance window, because no user looks at its run. Never raises."""
+    if is_scheduled(context):
+        tell_of_failure(context)
 
 
 def _note_told(home: StreamHome) -> None:

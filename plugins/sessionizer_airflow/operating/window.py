@@ -14,7 +14,9 @@ from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from airflow.sdk import Context
 
@@ -34,7 +36,7 @@ class OpenWindow:
     left_ms: int
 
 
-def is_scheduled(context: Context) -> bool:
+def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
     """Whether the schedule started the run, not a user."""
     return context["dag_run"].run_type == SCHEDULED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -17,9 +18,11 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
+from sessionizer_airflow.operating.failing import tell_of_scheduled_failure
 from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
 from sessionizer_airflow.operating.window import SCHEDULED, require_window
 from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, context
 
 if TYPE_CHECKING:
@@ -107,9 +110,9 @@ def test_a_run_of_a_user_asks_a_user_at_any_time(
 
 
 def test_what_was_approved_too_late_is_not_begun(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PersonNeeded) as told:
+    with pytest.raises(PersonNeeded) as late:
         require_window(run_at(placed, monkeypatch, 120), placed.streams, "clicks")
-    assert told.value.remedy.startswith("wait for the next window")
+    assert late.value.remedy.startswith("wait for the next window")
     require_window(run_at(placed, monkeypatch, 119), placed.streams, "clicks")
     require_window(run_at(placed, monkeypatch, 500, run_type="manual"), placed.streams, "clicks")
 
@@ -134,6 +137,18 @@ def test_a_begun_upgrade_is_finished_after_the_window(
         with pytest.raises(PersonNeeded):
             task.execute(run)
     assert submitted == ["carry_out"] * has_begun
+
+
+@pytest.mark.parametrize(("run_type", "count"), [(SCHEDULED, 1), ("manual", 0)])
+def test_users_are_told_of_a_failure_that_nobody_looks_at(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_type: str, count: int
+) -> None:
+    file = tmp_path / "told.jsonl"
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(file)}))
+    run = run_at(placed, monkeypatch, 10, run_type=run_type)
+    tell_of_scheduled_failure({**run, "task": approve(placed), "exception": PersonNeeded("no plan", "mend it")})
+    assert [(each["kind"], "no plan" in each["text"]) for each in told(file)] == [("operation_failed", True)] * count
 
 
 def test_a_broken_spec_begins_nothing(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
