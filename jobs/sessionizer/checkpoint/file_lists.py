@@ -101,15 +101,29 @@ def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile
     because nothing of it is atomic. Raises ValueError if another batch was begun, and OSError.
     """
     file = offset_log(checkpoint) / "0"
-    version, about, events, *others = file.read_text(encoding="utf-8").splitlines()
+    version, _, events, *others = file.read_text(encoding="utf-8").splitlines()
     if begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
         raise ValueError(f"{uri_of(checkpoint)} is not that of a lineage that has only begun")
     if seen:
         _take_for_seen(source_log(checkpoint, EVENTS), seen)
         offset = {"logOffset": 0}
     if offset is not None:
-        file.write_text("\n".join([version, about, json.dumps(offset), *others]), encoding="utf-8")
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        _write_ends(file, [json.dumps(offset), *others])
+
+
+def begin_where(checkpoint: DataPath, batch_id: int, other: DataPath) -> None:
+    """Have the batch after ``batch_id`` begin where the offsets in the file ``other`` end. Raises OSError.
+
+    Only before any driver has run, because it is not atomic.
+    """
+    _, _, *ends = other.read_text(encoding="utf-8").splitlines()
+    _write_ends(offset_log(checkpoint) / str(batch_id), ends)
+
+
+def _write_ends(file: DataPath, ends: Sequence[str]) -> None:
+    version, about, *_ = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join([version, about, *ends]), encoding="utf-8")
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:

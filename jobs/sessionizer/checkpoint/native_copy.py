@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import committed_entry, planned_batch
 from sessionizer.checkpoint.file_lists import copy_list_of_files
 from sessionizer.checkpoint.files import files_of
-from sessionizer.checkpoint.names import COMMITS, EVENTS, METADATA, OFFSETS, OPERATOR, PUNCTUATIONS, SOURCES, STATE
+from sessionizer.checkpoint.names import (
+    COMMITS,
+    EVENTS,
+    METADATA,
+    OFFSETS,
+    OPERATOR,
+    PUNCTUATIONS,
+    SOURCES,
+    STATE,
+    source_log,
+)
 from sessionizer.checkpoint.state_files import CHECKSUM, DEFAULT, StorePlace, chain_of, ids_of, shared_in, version_files
-from sessionizer.home.data_files import copy_file, several_at_a_time
+from sessionizer.home.data_files import copy_file, entries_in, several_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,12 +42,21 @@ def copy_batch(
     """
     files = files_of(checkpoint)
     names = [METADATA, *_logs(batch_id), *_descriptions(files), *_state(checkpoint, files, batch_id)]
-    if not events_are_files:
-        names += _visible(files, f"{SOURCES}/{EVENTS}")
     copy_files(checkpoint, names, target)
-    planned = planned_batch(checkpoint, batch_id if listed_until is None else listed_until)
-    for source in [PUNCTUATIONS, EVENTS] if events_are_files else [PUNCTUATIONS]:
+    copy_sources(checkpoint, batch_id if listed_until is None else listed_until, target, are_files=events_are_files)
+
+
+def copy_sources(checkpoint: DataPath, until: int, target: DataPath, *, are_files: bool) -> None:
+    """Copy what the sources note about the batches up to ``until`` into the checkpoint at ``target``. Raises OSError.
+
+    ``are_files``: whether the events are read from files.
+    """
+    planned = planned_batch(checkpoint, until)
+    for source in [PUNCTUATIONS, EVENTS] if are_files else [PUNCTUATIONS]:
         copy_list_of_files(checkpoint, source, planned.last_file_offset(source), target)
+    if not are_files:
+        noted = entries_in(source_log(checkpoint, EVENTS))
+        copy_files(checkpoint, (f"{SOURCES}/{EVENTS}/{entry.name}" for entry in noted), target)
 
 
 def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.files import read_consistently
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.looking.look import Look
 from sessionizer.cli.looking.words import moment, size, table_text
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.retained import Retained
 
 _TABLES: Final = ("sessions", "late_events", "quarantine")
-_EVENTS: Final = "0"
-"""Index of the source of events. The other source is that of punctuations."""
 _NOTHING: Final = "–"
 
 
@@ -94,13 +93,13 @@ def _count_files(found: Retained, batch: KeptBatch) -> KeptBatch:
 
     The offsets of such a source count lists of files.
     """
-    if batch.read.get(_EVENTS) != "files":
+    if batch.read.get(EVENTS) != "files":
         return batch
     try:
         files = len(files_of_batch(found.checkpoint, batch.batch_id))
     except OSError:  # the list before it is gone by now
         return batch
-    return replace(batch, read={**batch.read, _EVENTS: f"{files:,} file{'s' if files != 1 else ''}"})
+    return replace(batch, read={**batch.read, EVENTS: f"{files:,} file{'s' if files != 1 else ''}"})
 
 
 def _open(
@@ -152,7 +151,7 @@ def _line(
         number,
         moment(batch.at_ms),
         watermark,
-        batch.read.get(_EVENTS) or _NOTHING,
+        batch.read.get(EVENTS) or _NOTHING,
         *(f"{rows.get(name, 0):,}" for name in _TABLES),
     ]
     cells += [size(batch.change_bytes), size(batch.whole_bytes) if batch.whole_bytes else _NOTHING]

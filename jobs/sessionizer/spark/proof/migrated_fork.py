@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import planned_batch
-from sessionizer.checkpoint.file_lists import copy_list_of_files
-from sessionizer.checkpoint.names import EVENTS, PARTITIONS, PUNCTUATIONS, offset_log, source_log
+from sessionizer.checkpoint.file_lists import begin_where
+from sessionizer.checkpoint.names import PARTITIONS, SOURCES
+from sessionizer.checkpoint.native_copy import copy_sources
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import copy_file, entries_in, remove_tree
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
@@ -107,23 +107,10 @@ def _seed(
 
 def _continue_with_recorded(recording: Recording, checkpoint: DataPath, folder: DataPath) -> None:
     """Have batch 1 of the seeded ``checkpoint`` begin where the recorded batches do. Raises OSError."""
-    seeded = offset_log(checkpoint) / str(_SEED)
-    _, about, *_ = seeded.read_text(encoding="utf-8").splitlines()
-    before = recorded_offsets(folder) / str(recording.batches.fork_at)
-    version, _, *ends = before.read_text(encoding="utf-8").splitlines()
-    seeded.write_text("\n".join([version, about, *ends]), encoding="utf-8")
-    seeded.with_name(f".{seeded.name}.crc").unlink(missing_ok=True)
-    last = planned_batch(recording.checkpoint, recording.batches.last)
-    sources = [source_log(checkpoint, str(place)) for place in range(len(ends))]
-    for source in sources:
-        remove_tree(source)
-    copy_list_of_files(recording.checkpoint, PUNCTUATIONS, last.last_file_offset(PUNCTUATIONS), checkpoint)
-    if recording.spec.source.format == "files":
-        copy_list_of_files(recording.checkpoint, EVENTS, last.last_file_offset(EVENTS), checkpoint)
-        return
-    sources[0].mkdir(parents=True)
-    for file in entries_in(source_log(recording.checkpoint, "0")):
-        copy_file(file, sources[0] / file.name)
+    begin_where(checkpoint, _SEED, recorded_offsets(folder) / str(recording.batches.fork_at))
+    remove_tree(checkpoint / SOURCES)
+    are_files = recording.spec.source.format == "files"
+    copy_sources(recording.checkpoint, recording.batches.last, checkpoint, are_files=are_files)
 
 
 def _write_finished(
