@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATASETS_PROVED: Final = (
-    Dataset("proofs-large", batch_events=200_000, batches=7, traffic=BUSY),
-    Dataset("proofs-small", batch_events=10_000, batches=30, traffic=BUSY),
+    Dataset("proofs_large", batch_events=200_000, batches=7, traffic=BUSY),
+    Dataset("proofs_small", batch_events=10_000, batches=30, traffic=BUSY),
 )
 """More than a million events in large batches, and small batches, in which the start of a batch weighs more."""
 _ALL: Final = 100
@@ -43,7 +43,7 @@ MOST_TIMES: Final = 2.0
 
 def quick() -> tuple[Dataset, ...]:
     """Return data sets of a few batches, which only show that the benchmark works."""
-    return tuple(replace(each, name=f"quick-{each.name}", batch_events=2_000, batches=3) for each in DATASETS_PROVED)
+    return tuple(replace(each, name=f"quick_{each.name}", batch_events=2_000, batches=3) for each in DATASETS_PROVED)
 
 
 def measured(datasets: tuple[Dataset, ...], turns: int, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:

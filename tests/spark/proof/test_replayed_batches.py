@@ -19,6 +19,7 @@ from sessionizer.state.proof.comparison import Kind
 from sessionizer.state.proof.result import Verdict
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.folder_digest import folder_digest
+from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -91,6 +92,27 @@ def test_a_changed_rule_explains_its_rows(spark: SparkSession, stage: Stage) -> 
     assert sessions.explained
     assert {each.explained_by for each in sessions.differences} == {("rules.gap_timeout",)}
     assert all(not table.differences for table in proof.tables[1:])
+
+
+@pytest.mark.long
+def test_a_changed_timeout_explains_conflicting_duplicates(spark: SparkSession, tmp_path: Path) -> None:
+    """Each user comes once, and each click twice, with two pages."""
+    stage = Stage.set_up(tmp_path, written_spec())
+    for number in range(7):
+        twice = [line(number * 20, f"user-{number}", page=page) for page in ("/one", "/two")]
+        (stage.feed / f"{number}.json").write_bytes(b"\n".join(twice))
+        catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    *_, same = proved(spark, stage, batches=50).tables
+    assert (same.table, same.unexplained, same.explained) == ("conflicting_duplicates", 0, 0)
+    assert same.identical >= 3
+    proof = proved(spark, stage, written_spec(gap_timeout="25 seconds"), batches=50)
+    *_, shorter = proof.tables
+    assert proof.verdict is Verdict.EXPLAINED, list(proof.lines())
+    assert "event.timeout_ms" in {column for each in shorter.differences for column in each.difference.columns}
+    assert {each.explained_by for each in shorter.differences} == {("rules.gap_timeout",)}
+    assert proof.tables[2].differences == ()
 
 
 @pytest.mark.long

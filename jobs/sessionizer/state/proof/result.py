@@ -144,7 +144,8 @@ class Proof:
         tables = [
             {**asdict(table), "explained": table.explained, "unexplained": table.unexplained} for table in self.tables
         ]
-        return {**asdict(self), "tables": tables, "verdict": self.verdict, "unexplained": self.unexplained}
+        counts = {"identical": self.identical, "explained": self.explained, "unexplained": self.unexplained}
+        return {**asdict(self), "tables": tables, "verdict": self.verdict, **counts}
 
     def lines(self) -> Iterator[str]:
         """Return the result as lines for users."""

@@ -102,6 +102,7 @@ def test_a_death_is_on_it() -> None:
 def test_the_result_as_json() -> None:
     told = proof().to_json()
     assert (told["verdict"], told["unexplained"]) == (Verdict.UNEXPLAINED, 1_234)
+    assert (told["identical"], told["explained"]) == (3_766, 7)
     assert told["tables"][0]["explained"] == 7
     assert told["tables"][0]["differences"][0]["difference"]["samples"][0]["key"] == {"session_id": EVIL}
     lines = list(proof().lines())
