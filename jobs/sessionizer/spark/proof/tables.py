@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -20,12 +21,11 @@ from sessionizer.state.proof.comparison import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.figures import BatchFacts
     from sessionizer.spark.proof.fork import Fork
     from sessionizer.spark.proof.recording import Recording
     from sessionizer.state.proof.comparison import ComparedTable
@@ -34,6 +34,7 @@ ROWS_IN_A_PART: Final = 100_000
 """Rows of a table, old and new, that one Python worker compares at a time."""
 _PART: Final = "_part"
 _EVENT: Final = "event"
+_OLD, _NEW = "old", "new"
 _FACTS: Final = {"sessions": "sessions", "late_events": "late", "quarantine": "quarantined"}
 """By table, the figure of a batch that says how many rows it wrote there."""
 
@@ -54,34 +55,43 @@ def compare_tables(
         new = spark.read.format("delta").load(fork.table(name))
         # a migration writes sessions that were over before it as rows of the batch before
         new = new.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
-        partial = _partial_batches(old, name, facts, batches)
+        there = _count_rows(old, new)
+        noted = {batch: getattr(facts[batch], _FACTS[name]) for batch in batches if batch in facts}
+        partial = sorted(batch for batch, count in noted.items() if there[_OLD, batch] != count)
         if partial:
             listed = ", ".join(map(str, partial))
             notes.append(f"{name}: batches {listed} are left out, because the table does not hold all their rows")
             old, new = (each.where(~F.col("batch_id").isin(*partial)) for each in (old, new))
+        parts = 1 + there.total() // ROWS_IN_A_PART if there else 0
         for table in TABLES:
             if table.stored_in == name:
-                found[table.name] = compare_frames(_rows_of(table, old), _rows_of(table, new), table)
+                found[table.name] = _compare_frames(_rows_of(table, old), _rows_of(table, new), table, parts)
     return found, notes
+
+
+def _count_rows(old: DataFrame, new: DataFrame) -> Counter[tuple[str, int]]:
+    """Count the rows of each side and batch, in one job."""
+    sides = [rows.select(F.lit(side).alias("side"), "batch_id") for side, rows in ((_OLD, old), (_NEW, new))]
+    counted = sides[0].union(sides[1]).groupBy("side", "batch_id").count()
+    return Counter({(row.side, row.batch_id): row["count"] for row in counted.collect()})
 
 
 def _rows_of(table: ComparedTable, rows: DataFrame) -> DataFrame:
     """Return the rows of a Delta table that are compared as ``table``."""
     if table.stored_in != QUARANTINE:
         return rows
-    conflicts = F.col("reason") == QuarantineReason.CONFLICTING_DUPLICATE
+    conflicts = F.col("reason").eqNullSafe(QuarantineReason.CONFLICTING_DUPLICATE.value)
     if table.name == QUARANTINE:
         return rows.where(~conflicts)
     events = rows.where(conflicts).select(F.from_json("raw", "map<string, string>").alias(_EVENT), "batch_id")
     return events.select(*(F.col(_EVENT)[name].alias(name) for name in table.key), "*")
 
 
-def compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable) -> TableComparison:
-    """Compare the rows of two frames. Each row is read once, and no more than some parts are in memory."""
-    rows = old.count() + new.count()
-    if not rows:
+def _compare_frames(old: DataFrame, new: DataFrame, table: ComparedTable, parts: int) -> TableComparison:
+    """Compare the rows of two frames in ``parts``, none if there are no rows. Each row is read once."""
+    if not parts:
         return TableComparison()
-    part = F.pmod(F.xxhash64(*(F.col(name).cast("string") for name in table.key)), F.lit(1 + rows // ROWS_IN_A_PART))
+    part = F.pmod(F.xxhash64(*(F.col(name).cast("string") for name in table.key)), F.lit(parts))
     sides = [each.withColumn(_PART, part).groupBy(_PART) for each in (old, new)]
     compared = sides[0].cogroup(sides[1]).applyInArrow(_comparer(table), "compared string")
     return merge_comparisons(comparison_from_json(json.loads(row.compared)) for row in compared.collect())
@@ -104,12 +114,3 @@ def _name_fields(rows: pa.Table) -> pa.Table:
     events = [dict(each or ()) for each in rows.column(place).to_pylist()]
     names = sorted({name for event in events for name in event})
     return rows.set_column(place, _EVENT, pa.array(events, pa.struct([(name, pa.string()) for name in names])))
-
-
-def _partial_batches(
-    rows: DataFrame, table: str, facts: Mapping[int, BatchFacts], batches: Collection[int]
-) -> list[int]:
-    """Return the batches of which a table has another number of rows than the driver noted when it wrote them."""
-    there: dict[int, Any] = {row.batch_id: row["count"] for row in rows.groupBy("batch_id").count().collect()}
-    noted = {batch: getattr(facts[batch], _FACTS[table]) for batch in batches if batch in facts}
-    return sorted(batch for batch, count in noted.items() if there.get(batch, 0) != count)
