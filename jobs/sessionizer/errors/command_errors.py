@@ -165,7 +165,7 @@ class ReplayDiffers(TerminalError):
     title = "a replay gives other rows"
     remedy = (
         "read the differences in the report. Correct the release or the spec before the stream runs by it. Nothing was "
-        "changed"
+        "changed. An upgrade takes the unexplained rows of a table with --accept proof.TABLE"
     )
 
     def __init__(self, stream: str, difference: str, names: tuple[str, ...] = ()) -> None:
