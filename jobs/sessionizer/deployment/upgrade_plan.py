@@ -24,6 +24,7 @@ SAID: Final = {
     "Prove": "recorded batches are replayed and compared with the tables, while the stream runs",
     "Stop": "the driver finishes its batch and ends",
     "WriteSavepoint": "a canonical savepoint of the open sessions is made",
+    "CopyCheckpoint": "a native savepoint of the open sessions is made",
     "PrepareTables": "missing tables and columns are created",
     "WriteSpec": "the lineage goes on by the file",
     "StartLineage": "a new lineage begins with every open session, migrated if the file says so",

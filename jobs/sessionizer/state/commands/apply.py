@@ -10,6 +10,7 @@ from sessionizer.state.commands.accept import accept_option
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
+    CopyCheckpoint,
     PrepareTables,
     Stop,
     WriteFinishedSessions,
@@ -52,11 +53,12 @@ class Apply(Command):
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
+        saved = WriteSavepoint() if decision.anew else CopyCheckpoint()
         changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
         steps = (
             *self.first_steps,
             Stop(),
-            WriteSavepoint(),
+            saved,
             PrepareTables(),
             *changes,
             *(self.last_steps if decision.migrations or decision.request.stateless else ()),

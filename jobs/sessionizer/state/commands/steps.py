@@ -46,6 +46,11 @@ class WriteSavepoint(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyCheckpoint(WriteSavepoint):
+    """Native savepoint before a change in place: a copy of files, because the same checkpoint goes on afterwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PrepareTables(Step):
     """Creation of missing tables and columns."""
 

@@ -25,10 +25,17 @@ from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.transfer import hand_over
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.steps import PrepareTables, WriteFinishedSessions, WriteSavepoint, WriteSpec
+from sessionizer.state.commands.steps import (
+    CopyCheckpoint,
+    PrepareTables,
+    WriteFinishedSessions,
+    WriteSavepoint,
+    WriteSpec,
+)
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
 
 if TYPE_CHECKING:
@@ -87,7 +94,7 @@ class ApplyRunner(SparkRunner):
         """Run a step that only an apply has."""
         match step:
             case WriteSavepoint():
-                self._write_savepoint(self._looked[0], operation.record.id)
+                self._write_savepoint(step, self._looked[0], operation.record.id)
             case PrepareTables():
                 have_tables(self.spark, self.home, self.spec, self._looked[1].shapes(self.spec))
             case WriteFinishedSessions():
@@ -127,10 +134,13 @@ class ApplyRunner(SparkRunner):
         assert self._found is not None  # noqa: S101  the executor plans first
         return self._found
 
-    def _write_savepoint(self, standing: Standing, operation: str) -> None:
+    def _write_savepoint(self, step: WriteSavepoint, standing: Standing, operation: str) -> None:
         name = self.command.name
         asked = SavepointRequest(self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False)
-        made = make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
+        if isinstance(step, CopyCheckpoint):
+            made = make_native_savepoint(self.home, standing, asked, lambda _: None)
+        else:
+            made = make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
         self.say(f"savepoint: {made.id}")
 
     def _write_spec(self, standing: Standing, operation: Operation) -> str:

@@ -1,0 +1,179 @@
+"""The way back over releases and engines, with a real supervisor, real drivers and environments side by side."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sessionizer.causes.start_problem import BROKEN_CODE
+from sessionizer.cli.app import app
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.deployment.releases import RELEASES_VARIABLE
+from sessionizer.launch.installation import APPLICATION, JARS_VARIABLE, PYTHON_VARIABLE, jar_folder
+from sessionizer.lineage.fingerprint import RELEASE, SPARK, kept_fingerprint
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.project import Project
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined
+from support.expected.supervision_records import launched, works
+from support.releases.environments import (
+    break_release,
+    environment_like_this,
+    environment_with_release,
+    environment_with_spark,
+    run_by,
+)
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from support.processes.watched_stream import WatchedStream
+
+pytestmark = pytest.mark.long
+
+LIMITS = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000}
+NEWEST_PATCH = "4.2.1"
+
+
+class Site:
+    """A stream whose drivers run by ``default``, beside the environments in ``releases``."""
+
+    def __init__(self, watched: WatchedStream, default: Path, releases: Path, patch: pytest.MonkeyPatch) -> None:
+        self.watched, self.default, self.releases = watched, default, releases
+        self.stage = watched.stage(clicks_spec())
+        self.clicks = watched.home.platform / "clicks"
+        self.files = write_click_files(self.clicks, files=10)
+        self.jars = jar_folder()
+        self._fed = 0
+        patch.delenv("PYTHONPATH", raising=False)
+        for name, value in {
+            PYTHON_VARIABLE: str(default),
+            RELEASES_VARIABLE: str(releases),
+            JARS_VARIABLE: str(self.jars),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }.items():
+            patch.setenv(name, value)
+
+    def feed(self, count: int) -> None:
+        """Bring the next files of clicks."""
+        for file in sorted(self.clicks.iterdir())[self._fed : self._fed + count]:
+            shutil.copy2(file, self.stage.feed)
+        self._fed += count
+
+    def run(self, python: Path, *arguments: str) -> str:
+        """Print of a command on the stream, by that environment."""
+        verb, *options = arguments
+        reads_spec = verb in {"run", "upgrade"}
+        places = ["--home", str(self.stage.home), *(["--streams", str(self.stage.streams)] if reads_spec else [])]
+        known = {RELEASES_VARIABLE: str(self.releases), JARS_VARIABLE: str(self.jars)}
+        return run_by(python, verb, self.stage.name, *options, *places, "--master", "local[2]", **known)
+
+    def catch_up(self, python: Path, files: int) -> None:
+        """Bring files, and run until they are read."""
+        self.feed(files)
+        self.run(python, "run", "--until", "caught-up")
+
+    def approve(self, python: Path, *command: str) -> dict[str, Any]:
+        """Carry out the command's plan, and return that plan."""
+        plan: dict[str, Any] = json.loads(self.run(python, *command, "--json"))
+        self.run(python, *command, "--approve", plan["digest"])
+        return plan
+
+    def watch(self, until: Callable[[], object]) -> None:
+        """Supervise the stream until then, or until users are told something."""
+        home, streams = self.stage.home, self.stage.streams
+        project = Project(application=APPLICATION, streams=streams, jars=self.jars, home=home)
+        self.watched.watch(ConnectionLauncher(project=project), until, within_s=300, patience=LIMITS)
+
+    def ran_by(self, program: str) -> str:
+        """Version of the program that the active lineage goes on by."""
+        return kept_fingerprint(self.stage.stream_home, str(self.stage.lineage)).versions[program]
+
+    @property
+    def open_sessions(self) -> int:
+        """Number of sessions that the active lineage has open."""
+        return OpenSessions(self.stage.stream_home.lineage(str(self.stage.lineage)).open_sessions).total or 0
+
+    def ask(self, verb: str) -> str:
+        """Print of a command that needs no Spark."""
+        places = ["--streams", str(self.stage.streams), "--home", str(self.stage.home)]
+        return CliRunner().invoke(app, [verb, self.stage.name, *places]).stdout
+
+
+def has_read(stage: Stage, names: Sequence[str]) -> bool:
+    """Whether committed batches of the active lineage have these files."""
+    return set(names) <= {name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files}
+
+
+def test_a_release_that_does_not_load_is_left_while_nobody_looks(
+    watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = environment_like_this(tmp_path / "releases" / "old")
+    new = environment_with_release(tmp_path / "new", "0.2.0")
+    site = Site(watched, new, tmp_path / "releases", monkeypatch)
+    site.catch_up(old, 2)
+    before, release = site.stage.lineage, site.ran_by(RELEASE)
+    plan = site.approve(new, "upgrade", "--new-lineage", "--roll-back-if-failed")
+    assert str(old.parent.parent) in plan["rollback"]
+    left = site.stage.lineage
+    assert (left == before, site.ran_by(RELEASE)) == (False, "0.2.0")
+
+    break_release(new)
+    site.feed(2)
+    site.watch(lambda: False)
+    (alert,) = watched.told
+    assert (alert["kind"], alert["lineage"]) == ("rolled_back", None)
+    assert all(part in alert["text"] for part in (str(before), str(left), "no_such_package", BROKEN_CODE.remedy))
+    site.watch(lambda: site.stage.lineage == before and works(watched.home))
+
+    assert len(watched.told) == 1
+    assert (launched(watched.home).python, site.ran_by(RELEASE)) == (str(old), release)
+    done = read_operations(watched.home)[-1]
+    assert (done.verb, done.by, done.outcome) == ("rollback", f"the trial of lineage {left}", Ending.DONE)
+    assert f"lineage {left} failed: it never made a batch" in site.ask("status")
+    assert str(old) in site.ask("status")
+
+
+def test_open_sessions_stay_whole_from_one_spark_to_the_next_and_back(
+    watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place first, then in a new lineage that a user leaves hours later."""
+    old = environment_like_this(tmp_path / "releases" / "old")
+    new = environment_with_spark(tmp_path / "releases" / "new", NEWEST_PATCH)
+    site = Site(watched, new, tmp_path / "releases", monkeypatch)
+    site.catch_up(old, 2)
+    first, pinned = site.stage.lineage, site.ran_by(SPARK)
+    assert (pinned == NEWEST_PATCH, site.open_sessions > 0) == (False, True)
+
+    plan = site.approve(new, "upgrade")
+    assert [(each["name"], each["verdict"]) for each in plan["differences"] if each["name"] == SPARK] == [
+        (SPARK, "in place")
+    ]
+    site.catch_up(new, 2)
+    assert (site.stage.lineage, site.ran_by(SPARK), site.open_sessions > 0) == (first, NEWEST_PATCH, True)
+    site.catch_up(old, 2)
+    assert (site.stage.lineage, site.ran_by(SPARK), site.open_sessions > 0) == (first, pinned, True)
+
+    plan = site.approve(new, "upgrade", "--new-lineage")
+    assert str(old.parent.parent) in plan["rollback"]
+    site.catch_up(new, 2)
+    assert (site.stage.lineage == first, site.ran_by(SPARK), site.open_sessions > 0) == (False, NEWEST_PATCH, True)
+    plan = site.approve(new, "rollback")
+    assert [line for line in plan["remarks"] if str(old.parent.parent) in line]
+
+    site.feed(2)
+    site.watch(lambda: works(watched.home) and has_read(site.stage, list(site.files)))
+    assert watched.told == []
+    assert (site.stage.lineage, site.ran_by(SPARK), launched(watched.home).python) == (first, pinned, str(old))
+    assert "stopped" in site.ask("stop")
+    site.run(old, "run", "--until", "drained")
+    assert_as_defined(site.stage, site.files)
