@@ -46,7 +46,7 @@ def test_a_new_lineage_is_unstarted_until_its_first_batch(home: StreamHome, tria
     before, after = make_new(home, trial=trial, goes_back=goes_back)
     found = examine_unstarted(home)
     assert found == UnstartedLineage("clicks", after, before, rolls_back=goes_back, starts=3)
-    assert f"`sessionizer rollback clicks` to return to lineage {before}" in found.way_back
+    assert all(part in found.way_back for part in ("`sessionizer rollback clicks`", before))
     BatchLog(home.lineage(after).batches).add(BATCH)
     assert examine_unstarted(home) is None
 

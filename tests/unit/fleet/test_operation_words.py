@@ -1,0 +1,39 @@
+"""Lines of ``status`` about operations that are over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import Ending
+from sessionizer.fleet.operation_words import TOLD_FOR_MS, returned_line
+from sessionizer.lineage.trial.trial_record import BY_TRIAL
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+
+
+@pytest.fixture
+def rollback(home: StreamHome) -> OperationRecord:
+    """An automatic rollback from one lineage to another."""
+    record = new_operation(home, "rollback", "d", f"{BY_TRIAL}new", ("new", 3))
+    return replace(record, outcome=Ending.DONE, lineage_to="old")
+
+
+def test_an_automatic_rollback_is_told_for_a_day(rollback: OperationRecord) -> None:
+    line = returned_line([rollback], "no batch", rollback.step_at + TOLD_FOR_MS)
+    assert line is not None
+    assert all(part in line for part in ("lineage new", "no batch", "lineage old"))
+    assert returned_line([rollback], "no batch", rollback.step_at + TOLD_FOR_MS + 1) is None
+
+
+def test_other_operations_are_not(rollback: OperationRecord) -> None:
+    now = rollback.step_at
+    assert returned_line([], None, now) is None
+    for other in (replace(rollback, by="alice"), replace(rollback, outcome=Ending.ABANDONED)):
+        assert returned_line([other], "why", now) is None
+    assert returned_line([rollback, replace(rollback, by="alice")], "why", now) is None
