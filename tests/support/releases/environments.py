@@ -20,7 +20,7 @@ PROGRAM_WITHIN_S: Final = 300
 
 
 def environment_like_this(folder: Path) -> Path:
-    """The Python of a new environment in ``folder`` that finds every package of this one."""
+    """Make an environment in ``folder`` that finds every package of this one, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     lines = [f"import site; site.addsitedir({place!r})" for place in site.getsitepackages()]
     (packages_of(folder) / "like_this.pth").write_text("\n".join(lines) + "\n")
@@ -28,7 +28,7 @@ def environment_like_this(folder: Path) -> Path:
 
 
 def environment_with_spark(folder: Path, version: str) -> Path:
-    """One with another PySpark. Its metadata conflict with those of Delta, so nothing else is resolved."""
+    """Make one with another PySpark. Its metadata conflict with those of Delta, so nothing else is resolved."""
     python = environment_like_this(folder)
     subprocess.run(
         [UV, "pip", "install", "--quiet", "--no-deps", "--python", python, f"pyspark=={version}"], check=True
@@ -37,7 +37,7 @@ def environment_with_spark(folder: Path, version: str) -> Path:
 
 
 def environment_with_release(folder: Path, version: str) -> Path:
-    """One with a copy of our package that calls itself ``version``."""
+    """Make an environment with a copy of our package that calls itself ``version``."""
     python = environment_like_this(folder)
     packages = packages_of(folder)
     shutil.copytree(PACKAGE, packages / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -55,13 +55,13 @@ def break_release(python: Path) -> None:
 
 
 def packages_of(folder: Path) -> Path:
-    """Where an environment has its packages."""
+    """Return the folder of an environment's packages."""
     (found,) = folder.glob("lib/python3*/site-packages")
     return found
 
 
 def run_by(python: Path, *arguments: str, **variables: str) -> str:
-    """What ``sessionizer`` with these arguments prints in that environment."""
+    """Run ``sessionizer`` with these arguments in that environment, and return what it prints."""
     spark = packages_of(python.parent.parent) / "pyspark"
     home = {"SPARK_HOME": str(spark)} if spark.is_dir() else {}
     application = PACKAGE / "application" / "main.py"
