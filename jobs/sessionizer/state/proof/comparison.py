@@ -5,6 +5,7 @@ Rows are paired by their key. Rows of one key are paired in the order of their o
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -249,5 +250,6 @@ def _value_at(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401  a value 
 def _text(value: Any) -> str | None:  # noqa: ANN401  a value of a row
     if value is None:
         return None
-    text = value if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+    nested = isinstance(value, list | dict)
+    text = json.dumps(value, default=str, ensure_ascii=False) if nested else str(value)
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

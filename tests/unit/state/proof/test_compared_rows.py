@@ -70,7 +70,7 @@ def test_values_inside_of_events_are_named_by_their_path() -> None:
     }
     (shown,) = compare_rows(old, rows(id=["a", "b", "c"], events=other), TABLE).differences[0].samples
     assert (shown.key, shown.old, shown.new) == (
-        {"id": "a"}, {"events.page": "['a', None]"}, {"events.page": "['a', 'b']"},
+        {"id": "a"}, {"events.page": '["a", null]'}, {"events.page": '["a", "b"]'},
     )  # fmt: skip
 
 
