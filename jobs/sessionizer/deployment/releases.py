@@ -81,9 +81,8 @@ class ReleaseChoice:
             return ""
         wanted = [f'"streaming-state[driver]=={self.lacks[RELEASE]}"'] if RELEASE in self.lacks else []
         wanted += [f"{_PACKAGES[name]}=={self.lacks[name]}" for name in ENGINE if name in self.lacks]
-        return (
-            f"install them into an environment in the folder of {RELEASES_VARIABLE}: `pip install {' '.join(wanted)}`"
-        )
+        place, packages = f"an environment in the folder of {RELEASES_VARIABLE}", " ".join(wanted)
+        return f"install {describe_programs(self.lacks)} into {place}: `pip install {packages}`"
 
 
 def choose_release(

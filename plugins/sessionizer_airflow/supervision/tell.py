@@ -141,8 +141,9 @@ def alert_on_failure(
     if failure.unstarted is not None and is_rollback_due(record, failure, policy):
         left, before = failure.unstarted.lineage, failure.unstarted.before
         reason = f"lineage {left} never made a batch, so the stream returns to lineage {before}: {failure.what}"
-        mend = f"before the next upgrade, {failure.cause.remedy}"
-        return _alert(stream, Kind.ROLLED_BACK, reason, f"{to_install}. {mend}" if to_install else mend, driver)
+        mend = f"the next upgrade, {failure.cause.remedy}"
+        told = f"{to_install}. Before {mend}" if to_install else f"before {mend}"
+        return _alert(stream, Kind.ROLLED_BACK, reason, told, driver)
     if record.given_up:
         reason = _named(failure, reason_to_give_up(record, policy))
         return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)
