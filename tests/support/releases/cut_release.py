@@ -7,12 +7,13 @@ later release brings them to its head (tests/spark/state/test_golden_releases.py
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
 
 import sessionizer
 from sessionizer.checkpoint.descriptions import move_schema
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RELEASES: Final = REPOSITORY / "tests" / "golden" / "releases"
+MADE_AT: Final = Path("/tmp/golden-release")  # noqa: S108  a name that tells nothing of the maker's machine
+"""Folder in which a release is cut. Spark's files name it, and so does the home's record."""
+MADE_ON: Final = "golden"
+"""Host name in the records."""
 CHECKPOINT, CANONICAL, NATIVE, EXPECTED = "checkpoint", "canonical", "native", "expected.json"
 SMALL: Final = {
     "spark.sql.shuffle.partitions": "2",
@@ -47,7 +52,6 @@ def cut_release(spark: SparkSession, root: Path, release: Path) -> None:
     standing = standing_of(home)
     make_savepoint(spark, home, standing, SavepointRequest(home.savepoints, "release", CANONICAL), lambda _: None)
     make_native_savepoint(home, standing, SavepointRequest(home.savepoints, "release", NATIVE), lambda _: None)
-    release.mkdir(parents=True, exist_ok=True)
     for kind in (CANONICAL, NATIVE):
         _pack(release / f"{kind}.tar.xz", root, [Path(str(home.savepoints)) / kind])
         shutil.rmtree(Path(str(home.savepoints)) / kind)
@@ -83,12 +87,27 @@ def _pack(archive: Path, root: Path, folders: list[Path]) -> None:
     with tarfile.open(archive, "w:xz") as packed:
         for folder in folders:
             for file in sorted(path for path in folder.rglob("*") if path.is_file() and "logs" not in path.parts):
-                packed.add(file, file.relative_to(root))
+                packed.add(file, file.relative_to(root), filter=_without_owner)
+
+
+def _without_owner(file: tarfile.TarInfo) -> tarfile.TarInfo:
+    return file.replace(uid=0, gid=0, uname="", gname="", deep=False)
+
+
+def main() -> None:
+    """Cut this version. Raises FileExistsError if its folder or the scratch folder is there."""
+    release = RELEASES / sessionizer.__version__
+    release.mkdir()
+    MADE_AT.mkdir()
+    session = spark_session("release", master="local[2]", extra=SMALL)
+    system, _, *more = os.uname()
+    machine = os.uname_result((system, MADE_ON, *more))
+    with mock.patch("socket.gethostname", return_value=MADE_ON), mock.patch("os.uname", return_value=machine):
+        cut_release(session, MADE_AT, release)
+    session.stop()
+    shutil.rmtree(MADE_AT)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        session = spark_session("release", master="local[2]", extra=SMALL)
-        cut_release(session, Path(scratch), RELEASES / sessionizer.__version__)
-        session.stop()
+    main()
     sys.exit(0)

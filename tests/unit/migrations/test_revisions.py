@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import json
 import pkgutil
+import re
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import UnreadableLineage
+from sessionizer.home.json_record import WRITER
 from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import (
@@ -158,6 +161,31 @@ def test_every_release_has_its_golden_files(tmp_path: Path) -> None:
     assert sessionizer.__version__ in {folder.name for folder in found}, "cut the release of this version"
     assert [name for folder in found for name in missing(folder)] == []
     assert len(missing(tmp_path)) == len(GOLDEN_FILES)
+
+
+def names_in(archive: Path) -> set[str]:
+    """The hosts that the records in an archive name, and the owners of its files."""
+    with tarfile.open(archive) as packed:
+        files = [file for file in packed.getmembers() if file.name.endswith(".json") and "_delta_log" not in file.name]
+        records = [json.loads(found.read()) for file in files if (found := packed.extractfile(file))]
+        owners = {file.uname for file in packed.getmembers()} - {""}
+    hosts = {str(record[name]) for record in records for name in ("host", "machine") if record.get(name)}
+    return owners | hosts | {str(record[WRITER]).partition("@")[2] for record in records if WRITER in record}
+
+
+@pytest.mark.parametrize(
+    "archive", sorted(RELEASES.glob("*/*.tar.xz")), ids=lambda file: f"{file.parent.name}-{file.name}"
+)
+def test_golden_files_do_not_tell_whose_machine_made_them(archive: Path) -> None:
+    assert names_in(archive) == {"golden"}
+
+
+def test_the_changelog_has_a_section_of_this_release() -> None:
+    titles = [line for line in (REPOSITORY / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
+    assert titles[0] == "## Unreleased", "begin CHANGELOG.md with a section for what comes next"
+    assert re.fullmatch(rf"## {re.escape(sessionizer.__version__)} \(\d{{4}}-\d\d-\d\d\)", titles[1]), (
+        "CONTRIBUTING.md says how a release is cut: make a section of this version, with its date"
+    )
 
 
 def test_a_lineage_of_an_older_revision_is_sent_to_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
