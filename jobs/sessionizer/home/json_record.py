@@ -141,17 +141,15 @@ def _hints(kind: type[JsonRecord]) -> Mapping[str, Any]:
 
 
 def _allows_none(hint: Any) -> bool:  # noqa: ANN401 - type hints have no common type
-    return isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint)
+    return hint is Any or (isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint))
 
 
 def _decoded(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
     """Parse the value of field ``name``. Raises UnfitValue, and ValueError for an unknown value of an enum."""
-    if _allows_none(hint):
-        hint = (
-            types.NoneType
-            if found is None
-            else next(part for part in typing.get_args(hint) if part is not types.NoneType)
-        )
+    if hint is Any or (found is None and _allows_none(hint)):
+        return found
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
     kind = typing.get_origin(hint) or hint
     if issubclass(kind, StrEnum) and isinstance(found, str):
         return kind(found)

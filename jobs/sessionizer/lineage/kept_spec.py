@@ -6,7 +6,7 @@ with, so any of these may still be in the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003  the type of a field
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 

@@ -5,7 +5,7 @@ A topic that is deleted and made again keeps its name and gets another id. Offse
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003  the type of a field
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 

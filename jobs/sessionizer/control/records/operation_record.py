@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
+from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable

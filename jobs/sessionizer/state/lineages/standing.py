@@ -18,6 +18,7 @@ from sessionizer.checkpoint.batch_logs import (
 from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
@@ -37,7 +38,7 @@ FILES: Final = "files"
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class Position(JsonRecord):
     """Position of the source of events: ``offset`` as Spark writes it, None if nothing was read yet."""
 
     format: str

@@ -6,26 +6,25 @@ tell years later whether it is unchanged.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import examine_data_json, publish_json
-from sessionizer.home.json_record import json_digest, require_known_format, stamped
+from sessionizer.home.json_record import JsonRecord, json_digest, require_known_format, stamped
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.standing import Position
+from sessionizer.stream_spec.decisions import Document
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.stream_spec.decisions import Document
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 FORMAT: Final = 1
@@ -33,8 +32,6 @@ _LATER_FIELDS: Final = frozenset({"source_ids", "migrations"})
 """Fields that earlier releases did not write. An empty one is left out."""
 CHECKSUM: Final = "sha256"
 """Field with the SHA-256 of the manifest's other fields."""
-
-Part = TypeVar("Part")
 
 
 class Kind(StrEnum):
@@ -47,7 +44,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SinkTable:
+class SinkTable(JsonRecord):
     """A table of the stream.
 
     ``version`` is the newest without rows of later batches, None if the table was not there.
@@ -59,7 +56,7 @@ class SinkTable:
 
 
 @dataclass(frozen=True, slots=True)
-class FormerSink:
+class FormerSink(JsonRecord):
     """The table ``name`` in a ``folder`` that ``sink.path`` named before. ``version`` is that of ``SinkTable``."""
 
     folder: str | None
@@ -68,7 +65,7 @@ class FormerSink:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(JsonRecord):
     """Figures of the state.
 
     ``events`` of ``keys`` in ``groups`` that are not empty. They make so many ``sessions``, without duplicates.
@@ -84,7 +81,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(JsonRecord):
     """A file of the savepoint: its path from the savepoint's directory, with slashes, its bytes and their SHA-256."""
 
     path: str
@@ -93,7 +90,7 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(JsonRecord):
     """The content of a savepoint's manifest. Times are epoch ms.
 
     ``batch_id`` is the last batch that is in it, begun at ``batch_at``. ``watermark_ms`` is the watermark that the next
@@ -147,22 +144,10 @@ class Manifest:
         """Size of all its files in bytes."""
         return sum(file.bytes for file in self.files)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return its fields as JSON values."""
-        told = {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
-        # as the manifests of earlier releases, whose digests were approved
+    def to_json(self) -> JsonObject:
+        """Return its fields. Empty ones that earlier releases lack are left out: users approved such digests."""
+        told = JsonRecord.to_json(self)
         return {name: value for name, value in told.items() if value or name not in _LATER_FIELDS}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Manifest:
-        """Read what ``to_json`` wrote, without what a newer release added. Raises ValueError.
-
-        A field that came later has a default, which an older savepoint gets.
-        """
-        try:
-            return cls(**{name: _READ.get(name, _keep_value)(part) for name, part in _fields_of(cls, value).items()})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"it lacks what every manifest has ({error})") from error
 
 
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
@@ -184,7 +169,7 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
     try:
         return Manifest.from_json(reading.value)
     except ValueError as error:
-        raise DamagedFile(home.manifest, str(error)) from error
+        raise DamagedFile(home.manifest, f"it lacks what every manifest has ({error})") from error
 
 
 def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
@@ -195,33 +180,3 @@ def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
 def checksum(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a manifest, independent of the order of its fields and without its own field."""
     return json_digest({name: value for name, value in content.items() if name != CHECKSUM})
-
-
-def _part(kind: type[Part], value: Mapping[str, Any]) -> Part:
-    return kind(**_fields_of(kind, value))
-
-
-def _parts(kind: type[Part], values: Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
-    return tuple(_part(kind, value) for value in values)
-
-
-def _fields_of(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    known = {each.name for each in fields(kind)}
-    return {name: part for name, part in value.items() if name in known}
-
-
-def _keep_value(part: Part) -> Part:
-    return part
-
-
-_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "kind": Kind,
-    "position": partial(_part, Position),
-    "sinks": partial(_parts, SinkTable),
-    "counts": lambda counts: None if counts is None else _part(Counts, counts),
-    "fingerprint": partial(_part, Fingerprint),
-    "files": partial(_parts, DataFile),
-    "former_sinks": partial(_parts, FormerSink),
-    "migrations": partial(_parts, AppliedMigration),
-}
-"""Decoders of fields whose values are not plain JSON."""
