@@ -17,7 +17,6 @@ from sessionizer_airflow.pages.links import (
     PREFIX,
     STREAMS,
     DriverLogLink,
-    ProofLink,
     SparkUiLink,
     TablesLink,
     pages,
@@ -35,6 +34,6 @@ class SessionizerPlugin(AirflowPlugin):
         {"app": streams_page, "url_prefix": STREAMS, "name": "streams"},
     ]
     external_views: list[Any] = views()
-    operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink(), ProofLink()]  # noqa: RUF012 - as declared
+    operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
     listeners: list[Any] = [marks, run_notes]  # noqa: RUF012 - as declared
     deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared

@@ -19,6 +19,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.state.proof.page import keep_page, kept_pages
 from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import Project
@@ -168,6 +169,7 @@ def test_the_newest_proof_of_a_run_is_shown(monkeypatch: pytest.MonkeyPatch, pla
     for number in range(7):
         keep_page(home, proof_at(at + 60_000 * number))
     assert len(kept_pages(home)) == 5
+    assert [link.name for link in CarryOut.operator_extra_links] == ["Proof"]
     key: Any = SimpleNamespace(dag_id="operate")
     task: Any = SimpleNamespace(proves=(home, at + 300_000))
     address = ProofLink().get_link(task, ti_key=key)
