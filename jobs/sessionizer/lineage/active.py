@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -23,8 +23,13 @@ from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerpri
 from sessionizer.lineage.kept_spec import TYPES_FILE, write_lineage_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
+
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,15 @@ def active_lineage(home: StreamHome) -> str | None:
     """Return the active lineage's id, None if the stream never started. Raises DamagedFile."""
     record = read_lineage(home)
     return record.lineage if record else None
+
+
+def examine_active(home: StreamHome, read: Callable[[StreamHome, str], Kept | None]) -> Kept | None:
+    """Read a record of the active lineage for a command that only reads. None without one. Never raises."""
+    try:
+        lineage = active_lineage(home)
+        return read(home, lineage) if lineage else None
+    except SessionizerError:
+        return None
 
 
 def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import committed_batch
-from sessionizer.errors import SessionizerError, StreamDrained
+from sessionizer.errors import StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, examine_active
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -57,8 +57,4 @@ def require_not_drained(home: StreamHome) -> None:
 
 def examine_drain(home: StreamHome) -> DrainRecord | None:
     """Read the record of the active lineage for a command that only reads. Never raises."""
-    try:
-        lineage = active_lineage(home)
-        return DRAINED_FILE.of(home, lineage).require() if lineage else None
-    except SessionizerError:
-        return None
+    return examine_active(home, lambda home, lineage: DRAINED_FILE.of(home, lineage).require())

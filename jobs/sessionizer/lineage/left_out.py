@@ -10,11 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from sessionizer.errors import SessionizerError
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import UNSTAMPED
 from sessionizer.home.record_file import ControlFile, LineageFile
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import examine_active
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -181,7 +180,4 @@ def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
 
 def examine_left_out(home: StreamHome) -> LeftOut:
     """Read the ranges of the active lineage for a command that only reads. Never raises."""
-    try:
-        return read_left_out(home, active_lineage(home))
-    except SessionizerError:
-        return NOTHING_LEFT_OUT
+    return examine_active(home, read_left_out) or NOTHING_LEFT_OUT

@@ -12,10 +12,8 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.airflow_records import HEALTH_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
-from sessionizer.errors import SessionizerError, TerminalError
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify
@@ -225,50 +223,3 @@ def _show(context: Context, label: str) -> None:
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
     if label:
         send_label(label)
-
-
-class SetDesiredState(BaseOperator):
-    """Task that records the desired state of a stream, and asks a live driver to stop unless the stream should run.
-
-    With ``apply`` the stream's file is recorded as approved, though the stream runs by another spec. A live driver is
-    asked to stop, so that the supervisor launches one that takes the file.
-    """
-
-    template_fields = ("why", "apply")
-
-    def __init__(
-        self,
-        *,
-        stream: str,
-        project: Project,
-        state: DesiredState,
-        why: str = "",
-        apply: bool | str = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.stream = stream
-        self.project = project
-        self.state = state
-        self.why = why
-        self.apply = apply
-
-    def execute(self, context: Context) -> None:
-        """Write the desired state, then ask a live driver to follow it."""
-        try:
-            self._set(f"DAG {context['dag'].dag_id}")
-        except TerminalError as error:
-            raise PersonNeeded.wrap(error) from None
-
-    def _set(self, by: str) -> None:
-        home = StreamHome.of(self.project.home, self.stream)
-        approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
-        home.prepare()
-        write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
-        self.log.info("%s: desired state is %s", self.stream, self.state)
-        for line in approval.lines() if approval else ():
-            self.log.info("%s", line)
-        if self.state is not DesiredState.RUNNING:
-            ask_to_stop(home, f"desired state is {self.state} ({by})", self.log.info)
-        elif approval and approval.changes:
-            ask_to_stop(home, f"a changed spec is to be applied ({by})", self.log.info)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
-from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import UNSTAMPED, JsonRecord
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, examine_active
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.figures import Figures
 from sessionizer.lineage.trial.judging import Baseline, Outcome, Terms
@@ -132,10 +131,7 @@ def trial_of_active(home: StreamHome) -> Trial | None:
 
 def examine_trial(home: StreamHome) -> Trial | None:
     """Read the trial of the active lineage for a command that only reads. Never raises."""
-    try:
-        return trial_of_active(home)
-    except SessionizerError:
-        return None
+    return examine_active(home, read_trial)
 
 
 def accepted(home: StreamHome, by: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import SessionizerError
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import require_known_format, stamped
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import examine_active
 from sessionizer.state.lineages.table_changes import TableChange
 
 if TYPE_CHECKING:
@@ -56,8 +55,5 @@ class ToldChanges:
 
 def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:
     """Read the foreign changes in the active lineage's tables for a command that only reads. Never raises."""
-    try:
-        lineage = active_lineage(home)
-        return ToldChanges(home.lineage(lineage).table_changes).changes if lineage else ()
-    except SessionizerError:
-        return ()
+    told = examine_active(home, lambda home, lineage: ToldChanges(home.lineage(lineage).table_changes))
+    return told.changes if told else ()

@@ -15,7 +15,8 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
-from sessionizer_airflow.operators.supervise_stream import SetDesiredState, SuperviseStream
+from sessionizer_airflow.operators.set_desired_state import SetDesiredState
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

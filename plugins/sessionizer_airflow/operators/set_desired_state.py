@@ -1,0 +1,66 @@
+"""Task by which a user sets the desired state of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from sessionizer.control.maintenance import ask_to_stop
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.deployment.approval import approved_spec
+from sessionizer.errors import TerminalError
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.project import Project
+
+
+class SetDesiredState(BaseOperator):
+    """Task that records the desired state of a stream, and asks a live driver to stop unless the stream should run.
+
+    With ``apply`` the stream's file is recorded as approved, though the stream runs by another spec. A live driver is
+    asked to stop, so that the supervisor launches one that takes the file.
+    """
+
+    template_fields = ("why", "apply")
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        project: Project,
+        state: DesiredState,
+        why: str = "",
+        apply: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+        self.state = state
+        self.why = why
+        self.apply = apply
+
+    def execute(self, context: Context) -> None:
+        """Write the desired state, then ask a live driver to follow it."""
+        try:
+            self._set(f"DAG {context['dag'].dag_id}")
+        except TerminalError as error:
+            raise PersonNeeded.wrap(error) from None
+
+    def _set(self, by: str) -> None:
+        home = StreamHome.of(self.project.home, self.stream)
+        approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
+        home.prepare()
+        write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
+        self.log.info("%s: desired state is %s", self.stream, self.state)
+        for line in approval.lines() if approval else ():
+            self.log.info("%s", line)
+        if self.state is not DesiredState.RUNNING:
+            ask_to_stop(home, f"desired state is {self.state} ({by})", self.log.info)
+        elif approval and approval.changes:
+            ask_to_stop(home, f"a changed spec is to be applied ({by})", self.log.info)
