@@ -157,9 +157,11 @@ def _decoded(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as abov
         return kind.from_json(found)
     if kind is tuple and isinstance(found, list):
         return tuple(_decoded(name, typing.get_args(hint)[0], part) for part in found)
+    if kind in {dict, Mapping} and isinstance(found, dict):
+        return {key: _decoded(name, typing.get_args(hint)[1], part) for key, part in found.items()}
     if kind is float and type(found) is int:
-        return float(found)
+        found = float(found)
     # Not isinstance: True is an int, and a pid of True is damage.
-    if type(found) is (dict if kind is Mapping else kind):
+    if type(found) is kind:
         return found
     raise UnfitValue(f"{name} is {found!r}, not {kind.__name__}")

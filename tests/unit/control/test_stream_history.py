@@ -20,8 +20,9 @@ from sessionizer.control.history.files import (
     write_hour,
 )
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_restarts
-from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense, sample_from
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense
 from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
+from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ def test_an_hour_is_read_as_it_was_written(home: StreamHome) -> None:
     "value", [{}, {"at": "x"}, {"at": 1, "rows": 1.5}, {"at": 1, "rows": True}, {"at": 1, "phases": {"plan": "x"}}]
 )
 def test_a_value_that_is_no_sample(value: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="no sample"):
-        sample_from(value)
+    with pytest.raises(UnfitValue):
+        Sample.from_json(value)
 
 
 def test_a_field_of_a_newer_release_is_ignored() -> None:
-    assert sample_from({"at": 1, "rows": 2, "mood": "good"}) == Sample(at=1, rows=2)
+    assert Sample.from_json({"at": 1, "rows": 2, "mood": "good"}) == Sample(at=1, rows=2)
 
 
 def test_the_writer_adds_to_the_hour_of_an_earlier_driver(home: StreamHome) -> None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.mark import Mark
-from sessionizer.control.history.sample import Sample, sample_from
+from sessionizer.control.history.sample import Sample
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import RecordFile, read_json
 from sessionizer.home.json_record import stamped
@@ -92,9 +92,7 @@ def read_hour(home: StreamHome, hour: str) -> list[Sample]:
     found: list[Sample] = []
     for row in rows:
         with suppress(ValueError, TypeError):
-            found.append(
-                sample_from({name: value for name, value in zip(names, row, strict=True) if value is not None})
-            )
+            found.append(Sample.from_json(dict(zip(names, row, strict=True))))
     return found
 
 

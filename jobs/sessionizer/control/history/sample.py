@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from sessionizer.home.json_record import JsonObject
 
@@ -22,7 +25,7 @@ _HEAVIEST: Final = ("group", "group_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(JsonRecord):
     """The batches that were committed in the minute from ``at`` on. Times are epoch ms, durations ms, sizes bytes.
 
     Counts and ``batch_ms`` are sums over the batches, ``phases`` splits ``batch_ms``. ``longest_ms`` is the longest
@@ -57,27 +60,11 @@ class Sample:
 
     def to_json(self) -> JsonObject:
         """Return the fields that differ from those of a sample without batches."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told = JsonRecord.to_json(self)
         return {name: value for name, value in told.items() if name == "at" or value != getattr(_NOTHING, name)}
 
 
 _NOTHING: Final = Sample(at=0)
-
-
-def sample_from(value: Mapping[str, Any]) -> Sample:
-    """Parse a sample. Fields of a newer release are ignored. Raises ValueError if a value has another type."""
-    known = {each.name for each in fields(Sample)}
-    found = {name: part for name, part in value.items() if name in known}
-    wrong = [name for name, part in found.items() if not _fits(name, part)]
-    if wrong or "at" not in found:
-        raise ValueError(f"no sample: {', '.join(wrong) or 'no time'}")
-    return Sample(**found)
-
-
-def _fits(name: str, value: object) -> bool:
-    if name == "phases":
-        return isinstance(value, dict) and all(type(part) is int for part in value.values())
-    return type(value) is (str if name == "lineage" else int)
 
 
 def minute_of(at_ms: int) -> int:
