@@ -12,30 +12,35 @@ from sessionizer.cli.terminal import named_failures, say, started_spark, tell
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
 from sessionizer.stream_spec.loading.folder import find_stream, placed, spec_files, survey_streams
+from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 spec = typer.Typer(no_args_is_help=True, help="Check stream specs, and print their JSON Schema for editors.")
 
-NOT_LOOKED_AT: Final = "  (columns and SQL are not checked: add --deep)"
+NOT_LOOKED_AT: Final = "  (types, syntax and the source are not checked: add --deep)"
 
 
 @spec.command()
 def check(
     stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
     *,
-    deep: Annotated[bool, typer.Option("--deep", help="Also resolve columns and SQL, with Spark.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also resolve columns and types, with Spark.")] = False,
     streams: Streams = None,
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Check the specs, with --deep their columns and SQL as well. The exit code is that of the first error."""
+    """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
     folder = streams_folder(streams)
     specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
     if deep and specs:
         specs, misfits = _fitting(specs, folder, home_folder(home), spark_master(master))
-        errors += misfits
+    else:
+        specs, misfits = _passing(specs, folder, check_sql)
+    errors += misfits
     for found in specs:
         typer.echo(f"ok  {found.name}{'' if deep else NOT_LOOKED_AT}")
     for error in errors:
@@ -72,19 +77,31 @@ def _fitting(
 
     say("starting Spark to resolve the expressions")
     spark = started_spark("sessionizer spec check", master)
+
+    def check_source(found: StreamSpec) -> None:
+        with named_failures(found.name):
+            examine(spark, found, platform)
+            source_ids(spark, found.name, found.source, platform)
+
+    fitting = _passing(specs, folder, check_source)
+    spark.stop()
+    return fitting
+
+
+def _passing(
+    specs: list[StreamSpec], folder: Path, check_spec: Callable[[StreamSpec], None]
+) -> tuple[list[StreamSpec], list[SessionizerError]]:
+    """Return the specs that pass a check, and the errors of the others with their places."""
     files = {path.stem: path for path in spec_files(folder)}
-    fitting: list[StreamSpec] = []
+    passing: list[StreamSpec] = []
     errors: list[SessionizerError] = []
     for found in specs:
         try:
-            with named_failures(found.name):
-                examine(spark, found, platform)
-                source_ids(spark, found.name, found.source, platform)
+            check_spec(found)
         except InvalidSpec as error:
             errors.append(placed(error, files[found.name]))
         except SessionizerError as error:
             errors.append(error)
         else:
-            fitting.append(found)
-    spark.stop()
-    return fitting, errors
+            passing.append(found)
+    return passing, errors

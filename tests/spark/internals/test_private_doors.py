@@ -17,11 +17,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.driver.local_work import jvm_of_this_process
 from sessionizer.spark.internals import (
-    aggregate_trees,
     batch_clock,
     delta_append,
     delta_log,
-    expression_trees,
     kafka_admin,
     own_jvm,
     planned_batches,
@@ -57,21 +55,6 @@ def open_clock(spark: SparkSession, _: Path) -> None:
     clock = batch_clock.batch_clock(spark)
     clock.set(now := epoch_ms())
     assert clock.add_clock(spark.range(1)).select(clock.now_ms.alias("now")).collect()[0].now == now
-
-
-def open_expressions(spark: SparkSession, _: Path) -> None:
-    assert [node.function for node in expression_trees.parsed_nodes(spark, "f(1)")] == ["f", ""]
-    rows = spark.range(1)
-    assert expression_trees.varying_function(rows.select(F.expr("1 + rand()"))) == "rand"
-    assert expression_trees.momentary_function(rows.select(F.expr("date(current_timestamp())"))) == "current_timestamp"
-    assert expression_trees.resolved_nodes(rows.select(F.expr("id + 1")))
-
-
-def open_aggregates(spark: SparkSession, _: Path) -> None:
-    assert aggregate_trees.is_aggregate(spark, "hll_sketch_agg")
-    assert not aggregate_trees.is_aggregate(spark, "lower")
-    inputs, columns = aggregate_trees.rewritten_aggregates(spark, {"n": "max(timestamp_seconds(s))"}, {"max"})
-    assert (len(inputs), len(columns)) == (1, 1)
 
 
 def open_append(spark: SparkSession, table: Path) -> None:
@@ -146,8 +129,6 @@ def open_planned(spark: SparkSession, folder: Path) -> None:
 DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     trying: open_trying,
     batch_clock: open_clock,
-    expression_trees: open_expressions,
-    aggregate_trees: open_aggregates,
     delta_append: open_append,
     delta_log: open_log,
     kafka_admin: open_admin,
@@ -157,8 +138,6 @@ DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
 LEADS_THROUGH = {
     trying: ("catalyst",),
     batch_clock: ("java_class", "catalyst"),
-    expression_trees: ("parsed", "scala_object"),
-    aggregate_trees: ("parsed", "scala_object"),
     delta_append: ("java_class",),
     delta_log: ("java_class",),
     kafka_admin: ("java_class",),
@@ -186,8 +165,7 @@ def test_a_class_that_has_moved_is_told_with_its_door(
         way = getattr(door, through)
 
         def moved(session: SparkSession, name: str, way: Any = way) -> Any:
-            found = way(session, name) if way.__name__ == "parsed" else way(session, f"{name}ThatHasMoved")
-            return found.thatHasMoved() if way.__name__ == "parsed" else found
+            return way(session, f"{name}ThatHasMoved")
 
         monkeypatch.setattr(door, through, moved)
     with pytest.raises(PrivateDoorBroken) as caught:

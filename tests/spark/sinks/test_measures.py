@@ -114,19 +114,16 @@ REFUSED = {
     "count(*) + (select max(value) from text.`/proc/self/environ`)": "no subquery",
     "count_if(page in (select value from text.`/proc/self/environ`))": "no subquery",
     "max(reflect('java.lang.System', 'getenv', 'HOME'))": "not reflect",
-    "max(uuid())": 'not "max(uuid())"',
+    "max(uuid())": "not uuid()",
     "count_if(at > current_timestamp())": "not current_timestamp()",
     "count_if(at > 'now')": "not 'now'",
-    "max(rand())": 'not "max(rand())"',
+    "max(rand())": "not rand()",
     "lower(page)": "a SQL aggregate over at, page",
     "sum(count(*)) over ()": "not a window",
-    "explode(collect_list(page))": "a SQL aggregate over",
+    "explode(collect_list(page))": "not explode",
     "hll_sketch_estimate(hll_union_agg(cast(page as binary)))": "not hll_union_agg",
     "sum(nobodys(page))": "not nobodys",
     "sum(at - timestamp '2000-01-01')": "no intervals",
-}
-REFUSED_BY_WORDS = {
-    "hll_sketch_estimate(hll_union_agg(cast(page as binary)))": "aggregates that never fail",
 }
 
 
@@ -139,9 +136,8 @@ def test_what_spark_cannot_plan_is_refused_before_a_batch_dies_of_it(spark: Spar
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-def test_what_is_no_measure_is_refused_with_its_field(spark: SparkSession, sql: str, either_way: str) -> None:
+def test_what_is_no_measure_is_refused_with_its_field(spark: SparkSession, sql: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         measure_types(sessions(spark), {"one": sql})
     assert (caught.value.field, caught.value.value) == ("measures.one", sql)
-    said = REFUSED_BY_WORDS.get(sql, REFUSED[sql]) if either_way == "plain" else REFUSED[sql]
-    assert said in caught.value.allowed
+    assert REFUSED[sql] in caught.value.allowed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
-from sessionizer.spark.ingest.permitted import is_window, require_deterministic, require_own_row, require_repeatable
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.internals.trying import never_failing
-from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME, shown_columns
+from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, shown_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,20 +22,25 @@ VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 """Spark's error class for an input that varies by itself."""
 
 
+def require_permitted(rows: DataFrame, field: str, sql: str, *, measure: bool = False) -> None:
+    """Raise InvalidSpec naming ``field`` if ``sql`` may not be resolved over ``rows``: resolving opens files."""
+    columns = {column.name: column.dataType.simpleString() for column in rows.schema}
+    if (allowed := refuse_sql(sql, Scope(columns, measure))) is not None:
+        raise InvalidSpec(field, sql, allowed)
+
+
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """Return the type of ``sql`` over ``rows``.
 
     Raises InvalidSpec naming ``field`` if it gives no value for each row.
     """
+    require_permitted(rows, field, sql)
     try:
-        require_own_row(rows.sparkSession, field, sql, rows.columns)
-        if is_window(rows.sparkSession, sql):
-            raise InvalidSpec(field, sql, "an expression over the row alone, with no window")
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
         beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
-        require_repeatable(rows, beside, field, sql)
-        require_deterministic(rows, sql)
+        # an aggregate takes no input that varies: a second look at what the guard let through
+        _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
     except ParseException as error:
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
     except AnalysisException as error:

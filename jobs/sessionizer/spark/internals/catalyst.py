@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.spark.internals.java_class import java_class
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 CATALYST: Final = "org.apache.spark.sql.catalyst"
 _EXPRESSION_UTILS: Final = "org.apache.spark.sql.classic.ExpressionUtils"
@@ -28,29 +28,3 @@ def column_of(spark: SparkSession, expression: Any) -> Column:  # noqa: ANN401  
 def expression_of(spark: SparkSession, column: Column) -> Any:  # noqa: ANN401  a Java object
     """Return the expression of a column."""
     return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)  # noqa: SLF001  there is no public way
-
-
-def parsed(spark: SparkSession, sql: str) -> Any:  # noqa: ANN401  a Java object
-    """Parse the expression without looking up any name in it. Raises ParseException."""
-    return spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)  # noqa: SLF001  there is no public way
-
-
-def analyzed(rows: DataFrame) -> Any:  # noqa: ANN401  a Java object
-    """Return the plan of ``rows`` with every name in it resolved."""
-    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001  there is no public way
-
-
-def children(expression: Any) -> list[Any]:  # noqa: ANN401  Java objects
-    """Return the parts of an expression, or of another of Spark's trees."""
-    parts = expression.children()
-    return [parts.apply(number) for number in range(parts.size())]
-
-
-def kind_of(expression: Any) -> str:  # noqa: ANN401  a Java object
-    """Return the name of Spark's class for it."""
-    return str(expression.getClass().getSimpleName())
-
-
-def replace_children(spark: SparkSession, expression: Any, parts: list[Any]) -> Any:  # noqa: ANN401  Java objects
-    """Return the same expression with other parts."""
-    return expression.withNewChildren(java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(parts))

@@ -1,8 +1,7 @@
 """The inputs of a measure's aggregates, put into columns of their own, from the words of its SQL.
 
-For a Spark whose parser cannot be asked (``internals/aggregate_trees.py`` asks it). A measure is taken apart into the
-inputs of its aggregates, the aggregates themselves, and the expression over their results. Each is computed in a step
-of its own. In the first and the last, any part that can fail is tried.
+A measure is taken apart into the inputs of its aggregates, the aggregates themselves, and the expression over their
+results. Each is computed in a step of its own. In the first and the last, any part that can fail is tried.
 """
 
 from __future__ import annotations
@@ -15,14 +14,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyspark.sql import functions as F
 
 from sessionizer.spark.internals.trying import null_where_failing
-from sessionizer.stream_spec.expression_words import Kind, words_of
+from sessionizer.stream_spec.sql_functions import NEVER_FAILING
+from sessionizer.stream_spec.sql_guard import BUILT_IN
+from sessionizer.stream_spec.sql_words import Kind, calls, closing, qualified_name, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, SparkSession
 
-    from sessionizer.stream_spec.expression_words import Word
+    from sessionizer.stream_spec.sql_words import Word
 
 _VALUE: Final = "value"
 _WORDS: Final = "null true false interval date timestamp day month year hour minute second"
@@ -43,10 +44,10 @@ class _Clauses:
 
 
 def rewritten_texts(
-    spark: SparkSession, aggregates: Mapping[str, str], taking_any_input: Collection[str]
+    spark: SparkSession, aggregates: Mapping[str, str]
 ) -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
     """Return columns to add to the rows first, aggregates over them, and results over these, each by its name."""
-    rewriting = _Rewriting(spark, taking_any_input)
+    rewriting = _Rewriting(spark)
     results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
     return rewriting.inputs, rewriting.calls, results
 
@@ -54,7 +55,6 @@ def rewritten_texts(
 @dataclass(slots=True)
 class _Rewriting:
     spark: SparkSession
-    taking_any_input: Collection[str]
     inputs: dict[str, Column] = field(default_factory=dict)
     calls: dict[str, Column] = field(default_factory=dict)
     _name_of: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,8 @@ class _Rewriting:
                 at += 1
                 continue
             call, end = self._call(sql, words, at)
-            written += [sql[done : words[at].start], self._aggregated(F.expr(call))]
+            begin, _ = qualified_name(words, at)
+            written += [sql[done : words[begin].start], self._aggregated(F.expr(call))]
             at, done = end, words[end - 1].end
         result = F.expr("".join([*written, sql[done:]]))
         if self._failures:
@@ -79,10 +80,10 @@ class _Rewriting:
         return null_where_failing(result, self.spark)
 
     def _is_call(self, words: Sequence[Word], at: int) -> bool:
-        before = words[at - 1] if at else None
-        compares = before is not None and (before.is_name("like", "ilike", "rlike") or before.is_symbol("."))
-        named = words[at].is_name(*self.taking_any_input) and at + 1 < len(words)
-        return named and words[at + 1].is_symbol("(") and not compares
+        _, name = qualified_name(words, at)
+        compares = at > 0 and words[at - 1].is_name("like", "ilike", "rlike")
+        own = name.removesuffix(words[at].name) in BUILT_IN
+        return own and calls(words, at) and words[at].name in NEVER_FAILING and not compares
 
     def _aggregated(self, call: Column) -> str:
         name = f"_aggregate_{len(self.calls)}"
@@ -91,7 +92,7 @@ class _Rewriting:
 
     def _call(self, sql: str, words: Sequence[Word], at: int) -> tuple[str, int]:
         """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
-        end = _closing(words, at + 1)
+        end = closing(words, at + 1)
         given = list(words[at + 2 : end])
         distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
         taken = [self._tried(sql, part) for part in _parts(given)]
@@ -112,15 +113,15 @@ class _Rewriting:
                 at += 2
                 continue
             opening = at + (1 if clause == "filter" else 2)
-            closing = _closing(words, opening)
+            end = closing(words, opening)
             if clause == "filter":
-                found.condition = self._tried(sql, words[opening + 2 : closing])
+                found.condition = self._tried(sql, words[opening + 2 : end])
                 found.text += f" filter (where {found.condition[0]})"
             else:
-                parts = _parts(words[opening + 3 : closing])
+                parts = _parts(words[opening + 3 : end])
                 found.ordered = [self._ordered(sql, part) for part in parts]
                 found.text += f" within group (order by {_listed(found.ordered)})"
-            at = closing + 1
+            at = end + 1
         return found, at
 
     def _note_failures(self, taken: Sequence[_Tried], condition: _Tried | None) -> None:
@@ -142,7 +143,8 @@ class _Rewriting:
         if not words:
             return "", None
         text = sql[words[0].start : words[-1].end]
-        if len(words) == 1 or not any(_reads_column(words, at) for at in range(len(words))):
+        is_bare = qualified_name(words, len(words) - 1)[0] == 0
+        if is_bare or not any(_reads_column(words, at) for at in range(len(words))):
             return text, None
         name = self._name_of.setdefault(text, f"_input_{len(self._name_of)}")
         self.inputs[name] = null_where_failing(F.struct(F.expr(text).alias(_VALUE)), self.spark)
@@ -151,16 +153,6 @@ class _Rewriting:
 
 def _listed(parts: Sequence[_Tried]) -> str:
     return ", ".join(text for text, _ in parts)
-
-
-def _closing(words: Sequence[Word], opening: int) -> int:
-    """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
-    depth = 0
-    for at in range(opening, len(words)):
-        depth += words[at].is_symbol("(") - words[at].is_symbol(")")
-        if not depth:
-            return at
-    return len(words)
 
 
 def _parts(words: Sequence[Word]) -> list[list[Word]]:
@@ -177,6 +169,6 @@ def _parts(words: Sequence[Word]) -> list[list[Word]]:
 
 
 def _reads_column(words: Sequence[Word], at: int) -> bool:
-    calls = at + 1 < len(words) and words[at + 1].is_symbol("(")
     word = words[at]
-    return word.kind is Kind.QUOTED_NAME or (word.kind is Kind.NAME and not calls and word.name not in _NO_COLUMN)
+    is_name = word.kind is Kind.NAME and not calls(words, at) and word.name not in _NO_COLUMN
+    return word.kind is Kind.QUOTED_NAME or is_name

@@ -9,29 +9,17 @@ functions in between are those that take any input (docs/adr/0058).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.ingest.years import find_beyond_years
-from sessionizer.spark.internals.aggregate_trees import is_aggregate, rewritten_aggregates
 from sessionizer.spark.sinks.aggregate_text import rewritten_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_NAMES: Final = """
-any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or collect_list
-collect_set corr count count_if covar_pop covar_samp every first first_value histogram_numeric kurtosis last last_value
-listagg max max_by mean median min min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx
-regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop
-stddev_samp string_agg sum try_avg try_sum var_pop var_samp variance
-"""
-TAKES_ANY_INPUT: Final = frozenset(_NAMES.split())
-"""Spark's aggregates that fail for no value of a column: sums wrap around or are null, sketches are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +36,10 @@ class GuardedAggregates:
 
     @classmethod
     def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
-        """Build the checked aggregates by name. Raises ParseException, and PrivateDoorBroken."""
+        """Build the checked aggregates by name. Raises ParseException."""
         if not aggregates:
             return cls.none()
-        if plain():
-            return cls(*rewritten_texts(spark, aggregates, TAKES_ANY_INPUT))
-        return cls(*rewritten_aggregates(spark, aggregates, TAKES_ANY_INPUT))
+        return cls(*rewritten_texts(spark, aggregates))
 
     @classmethod
     def none(cls) -> GuardedAggregates:
@@ -77,9 +63,3 @@ def _drop_impossible_years(found: DataFrame) -> DataFrame:
         if (beyond := find_beyond_years(measure, each.dataType)) is not None:
             columns[each.name] = F.when(~beyond, measure)
     return found.withColumns(columns) if columns else found
-
-
-def may_aggregate(spark: SparkSession, function: str) -> bool:
-    """Whether ``function``, one of Spark's own, is known to take any input, or is no aggregate."""
-    name = function.rpartition(".")[2]
-    return name in TAKES_ANY_INPUT or not is_aggregate(spark, name)

@@ -9,22 +9,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec, Misfits
-from sessionizer.launch.plain_spark import plain
-from sessionizer.spark.ingest.expressions import VARIES
-from sessionizer.spark.ingest.permitted import is_window, require_own_row, require_repeatable
-from sessionizer.spark.internals.expression_trees import parsed_nodes
+from sessionizer.spark.ingest.expressions import VARIES, require_permitted
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.spark.sinks.guarded_aggregates import TAKES_ANY_INPUT, GuardedAggregates, may_aggregate
-from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.stream_spec.sql_functions import NEVER_FAILING
+from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
 _SESSION: Final = "_session"
-_KNOWN: Final = ", ".join(sorted(TAKES_ANY_INPUT))
+_KNOWN: Final = ", ".join(sorted(NEVER_FAILING))
 
 
 def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructType:
@@ -82,10 +80,8 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
 def _checked(events: DataFrame, name: str, sql: str) -> StructField:
     """Return the column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
-    require_own_row(spark, field, sql, events.columns)
-    _require_known_aggregates(spark, field, sql)
-    bare = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name))
-    require_repeatable(events, bare, field, sql)
+    require_permitted(events, field, sql, measure=True)
+    _ = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)).schema
     guarded = GuardedAggregates.of(spark, {name: sql})
     if not guarded.columns:
         raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")
@@ -95,16 +91,6 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
                 field, sql, "an aggregate of values that are no intervals, because a sum of intervals may overflow"
             )
     return guarded.evaluate(events, _SESSION).schema[name]
-
-
-def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None:
-    """Raise InvalidSpec for an aggregate that one absurd value could make fail, and for a window."""
-    if is_window(spark, sql):
-        raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
-    for node in () if plain() else parsed_nodes(spark, sql):
-        if node.function and not may_aggregate(spark, node.function):
-            allowed = f"aggregates that never fail, not {node.function}: {_KNOWN}"
-            raise InvalidSpec(field, sql, allowed)
 
 
 def add_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:

@@ -72,7 +72,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """Text that is not empty. Surrounding white space is removed."""
 
 Expression = Text
-"""SQL in Spark's dialect. It is parsed when the stream starts, because this package knows no SQL."""
+"""SQL in Spark's dialect. ``sql_guard`` decides what it may contain, and Spark parses it when the stream starts."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {
     "propertyNames": {"pattern": ANCHORED, "not": {"enum": [*sorted(RESERVED_NAMES)]}},

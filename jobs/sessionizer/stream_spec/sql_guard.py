@@ -1,0 +1,230 @@
+"""The limits of SQL in a spec, decided on its words before any Spark sees it: pure.
+
+A spec describes the meaning of a row. It does not run code, reads only the row, and gives the same value when the row
+is read again. Otherwise a replayed batch would write other rows than the batch that it repeats. Functions must be on a
+list, and bare words must be columns or part of the language. Spark then refuses wrong syntax and types.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.stream_spec.sql_functions import (
+    BEYOND_THE_ROW,
+    CLOCK_WITHOUT_ARGUMENTS,
+    MAY_FAIL,
+    MOMENTARY,
+    NEVER_FAILING,
+    OTHER_ROWS,
+    REFLECTION,
+    SCALAR,
+    VARYING,
+)
+from sessionizer.stream_spec.sql_words import NAMES, Kind, calls, closing, qualified_name, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sessionizer.stream_spec.sql_words import Word
+
+HIDDEN_COLUMN: Final = "_metadata"
+"""A column that Spark adds: the place of the row's file and the time of its last change."""
+BUILT_IN: Final = ("", "builtin.", "system.builtin.")
+"""Schemas of Spark's own functions."""
+SAME_EACH_TIME: Final = "an expression that gives the same value whenever a row is read, not"
+_CLOCK: Final = (
+    "a row that is delivered again, or read again by another lineage, would get another value. "
+    "To use the time of arrival, set rules.time_mode: processing_time"
+)
+_NO_QUERY: Final = "an expression over the row alone, with no subquery"
+_BEFORE_BRACKET_TEXT: Final = """
+and array as between both by case char character dec decimal distinct div else escape filter from group ilike in is
+leading like map not numeric or order placing regexp rlike struct then trailing varchar when where within
+"""
+_BEFORE_BRACKET: Final = frozenset(_BEFORE_BRACKET_TEXT.split())
+"""Words that may precede a bracket without a call."""
+_LANGUAGE_TEXT: Final = """
+all any asc century collate day dayofweek days decade desc dow doy end epoch false first for hour hours ignore interval
+isodow isoyear last microsecond microseconds millennium millisecond milliseconds minute minutes month months nanosecond
+null nulls quarter respect second seconds some to true unknown week weeks x year years date time timestamp timestamp_ltz
+timestamp_ntz
+"""
+_LANGUAGE: Final = _BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
+"""Words of the language that are no names."""
+_BEHIND_TYPE: Final = ("day", "month", "year", "hour", "minute", "second", "to", "without", "time", "zone", "precision")
+_SPECIAL: Final = re.compile(r"\s*(?:now|(?:today|tomorrow|yesterday)\b.*)\s*", re.IGNORECASE | re.DOTALL)
+"""Pattern of a text that Spark reads as a date or time relative to now."""
+_TIME: Final = re.compile("date|time|day|week|month|year|hour|minute|second|trunc|quarter", re.IGNORECASE)
+"""Pattern of the names of functions and types by one of which a text may become a date or time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that an expression may name, with their types, "" for one that is unknown.
+
+    ``columns`` is None if the columns are unknown. ``measure``: whether it aggregates the events of a session.
+    """
+
+    columns: Mapping[str, str] | None = None
+    measure: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether there is a column ``name``, in any case of letters."""
+        return any(name == column.lower() for column in self.columns or ())
+
+
+def refuse_sql(sql: str, scope: Scope) -> str | None:
+    """Return what to use instead of ``sql``, or None if it may be resolved."""
+    if "${" in sql:
+        return "an expression without ${, because Spark would replace it by a variable of the driver"
+    words = words_of(sql)
+    for word in words:
+        if word.kind is Kind.UNKNOWN:
+            return f"an expression of plain words, not {word.written!r}"
+    refusals = (*_queries(words), *_windows(words, scope), *_calls(words, scope), *_names(words, scope))
+    return next(iter(refusals), None) or _moment(words, scope)
+
+
+def shown_columns(columns: Iterable[str]) -> str:
+    """Return the names of a source's columns for a message, without the stream's own, which begin with ``_``."""
+    return ", ".join(name for name in columns if not name.startswith("_"))
+
+
+def _queries(words: Sequence[Word]) -> Iterator[str]:
+    """Yield a refusal of each word that begins a query. A query is always the first in brackets."""
+    for at, word in enumerate(words):
+        if word.is_name("select", "using"):
+            yield _NO_QUERY
+        elif word.is_name("from", "with", "table", "values", "map", "reduce") and 0 < at < len(words) - 1:
+            behind = words[at + 1]
+            follows = behind.kind is not Kind.SYMBOL or (behind.is_symbol("(") and not word.is_name("map", "reduce"))
+            if words[at - 1].is_symbol("(") and follows:
+                yield _NO_QUERY
+
+
+def _windows(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+    for before, word in pairwise(words):
+        if word.is_name("over") and (before.is_symbol(")") or before.is_name("nulls")):
+            over_events = "an aggregate of the session's events, not a window over them"
+            yield over_events if scope.measure else "an expression over the row alone, with no window"
+
+
+def _calls(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+    for at, word in enumerate(words):
+        if word.is_symbol("(") and at and words[at - 1].is_symbol(")", "]"):
+            yield "functions of Spark itself, not the result of a call"
+        if word.kind is Kind.NUMBER and at + 1 < len(words) and words[at + 1].is_symbol("("):
+            yield f"functions of Spark itself, not {word.written}"
+        if not calls(words, at):
+            continue
+        _, name = qualified_name(words, at)
+        if name.removesuffix(word.name) in BUILT_IN:
+            name = word.name
+        compares = at and words[at - 1].is_name("like", "ilike") and word.is_name("any", "all", "some")
+        if word.is_name(*_BEFORE_BRACKET) or compares:
+            continue
+        if name in CLOCK_WITHOUT_ARGUMENTS and words[at + 2 : at + 3] and words[at + 2].is_symbol(")"):
+            yield f"{SAME_EACH_TIME} {name}(), because {_CLOCK}"
+        if (refusal := _function(name, scope)) is not None:
+            yield refusal
+
+
+def _function(name: str, scope: Scope) -> str | None:
+    """Return the refusal of the function ``name``."""
+    if name in SCALAR or (scope.measure and name in NEVER_FAILING):
+        return None
+    aggregate = f"an expression over the row alone, not the aggregate {name}"
+    may_fail = f"aggregates that never fail, not {name}: {', '.join(sorted(NEVER_FAILING))}"
+    reads = f"an expression over the row alone, not {name}(), because it reads {BEYOND_THE_ROW.get(name)}"
+    reasons = (
+        (REFLECTION, f"an expression that calls no Java code, not {name}"),
+        (BEYOND_THE_ROW, reads),
+        (VARYING, f"{SAME_EACH_TIME} {name}()"),
+        (MOMENTARY, f"{SAME_EACH_TIME} {name}(), because {_CLOCK}"),
+        (OTHER_ROWS, f"functions that give one value for each row, not {name}"),
+        (NEVER_FAILING, aggregate),
+        (MAY_FAIL, may_fail if scope.measure else aggregate),
+    )
+    return next((reason for names, reason in reasons if name in names), f"functions of Spark itself, not {name}")
+
+
+def _names(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+    """Yield a refusal of each bare word that is no column, and of one that Spark takes for something else."""
+    excused = _types_and_aliases(words) | _parameters(words)
+    variables = {words[at].name for at in _parameters(words)}
+    for at, word in enumerate(words):
+        if word.kind not in NAMES or calls(words, at) or _is_field(words, at) or at in excused:
+            continue
+        if scope.has(word.name) or word.name in variables or (word.kind is Kind.NAME and word.name in _LANGUAGE):
+            continue
+        if scope.columns is not None:
+            means = {**dict.fromkeys(MOMENTARY, f"{word.name}()"), HIDDEN_COLUMN: "a hidden column of files"}
+            taken = f", so Spark takes it for {means[word.name]}" if word.name in means else ""
+            yield f"a column: {shown_columns(scope.columns)}. None is called {word.name}{taken}"
+
+
+def _is_field(words: Sequence[Word], at: int) -> bool:
+    # the point behind a number is part of it
+    return at > 1 and words[at - 1].is_symbol(".", ":") and words[at - 2].kind is not Kind.NUMBER
+
+
+def _types_and_aliases(words: Sequence[Word]) -> set[int]:
+    """Return positions of types, new names and schemas: after ``as``, ``::``, ``collate``, before ``=>``, calls."""
+    found = {at for at, word in enumerate(words[1:]) if word.is_symbol("=>")}
+    for call in range(len(words)):
+        if calls(words, call):
+            found.update(range(qualified_name(words, call)[0], call))
+    for at, word in enumerate(words[:-1], 1):
+        if not (word.is_name("as", "collate") or word.is_symbol("::")):
+            continue
+        found.add(at)
+        if words[at].is_name("array", "map", "struct") and at + 1 < len(words) and words[at + 1].is_symbol("<"):
+            found.update(range(at, closing(words, at + 1)))
+        behind = at + 1
+        while behind < len(words) and words[behind].is_name(*_BEHIND_TYPE):
+            found.add(behind)
+            behind += 1
+    return found
+
+
+def _parameters(words: Sequence[Word]) -> set[int]:
+    """Return the positions of the names that lambdas give: ``x -> …`` and ``(x, y) -> …``."""
+    found: set[int] = set()
+    for at, word in enumerate(words):
+        if not word.is_symbol("->"):
+            continue
+        before = at - 1
+        if words[before].is_symbol(")"):
+            while before > 0 and not words[before].is_symbol("("):
+                before -= 1
+        found.update(range(before, at))
+    return {at for at in found if words[at].kind in NAMES}
+
+
+def _moment(words: Sequence[Word], scope: Scope) -> str | None:
+    """Return the refusal of a text such as 'now' that Spark may read as a date or time."""
+    if not any(_may_be_time(words, at, scope) for at in range(len(words))):
+        return None
+    for is_text, group in groupby(words, lambda word: word.kind is Kind.TEXT):
+        texts = list(group)
+        # Spark joins texts side by side
+        if is_text and _SPECIAL.fullmatch("".join(word.value for word in texts)):
+            return f"{SAME_EACH_TIME} {' '.join(word.written for word in texts)}, because {_CLOCK}"
+    return None
+
+
+def _may_be_time(words: Sequence[Word], at: int, scope: Scope) -> bool:
+    """Tell whether the word at ``at`` may make a date or time of a text beside it."""
+    word = words[at]
+    if word.kind is Kind.TEXT:
+        # the schema of a parsed text, or a part of 'to' 'day'
+        return _TIME.search(word.value) is not None and not _SPECIAL.fullmatch(word.value)
+    if word.kind not in NAMES or _is_field(words, at):
+        return False
+    if calls(words, at) or not scope.has(word.name):
+        return _TIME.search(word.name) is not None
+    kinds = (kind for column, kind in (scope.columns or {}).items() if column.lower() == word.name)
+    return any(_TIME.search(kind) for kind in kinds)

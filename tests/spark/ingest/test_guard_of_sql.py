@@ -1,0 +1,187 @@
+"""What the guard of SQL lets through, as Spark itself has it: it resolves, and reaches nothing but its row."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import ParseException
+from pyspark.sql import functions as F
+
+from sessionizer.spark.ingest.expressions import checked_type
+from sessionizer.spark.sinks.measures import measure_types
+from sessionizer.stream_spec import sql_functions
+from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
+from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+LANGUAGE_CALLS = {"try_cast", "timestampadd", "timestampdiff"}
+"""Calls that Spark's grammar has, and its registry has not."""
+SYMBOLS_AND_WORDS = {"and", "or", "not", "in", "like", "ilike", "rlike", "regexp", "case", "div"}
+BEYOND = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "WindowExpression", "UnresolvedWindowExpression"}
+BEYOND |= {"PlanExpression", "ExpressionWithUnresolvedIdentifier", "PosParameter"}
+
+
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(
+        [], ", ".join(f"`{name}` {kind}" for name, kind in {**COLUMNS, "a1": "string"}.items())
+    )
+
+
+@pytest.mark.parametrize("sql", ACCEPTED)
+def test_spark_resolves_an_accepted_expression(spark: SparkSession, sql: str) -> None:
+    assert checked_type(rows(spark), "mapping.key", sql) is not None
+
+
+def test_spark_resolves_accepted_measures(spark: SparkSession) -> None:
+    events = rows(spark).drop("a1").select(F.lit("id").alias("session_id"), F.array(F.struct("*")).alias("events"))
+    measures = {f"m{number}": sql for number, sql in enumerate(MEASURES)}
+    for name, sql in measures.items():
+        assert measure_types(events, {name: sql}).names == [name]
+
+
+def test_every_function_of_spark_is_on_a_list(spark: SparkSession) -> None:
+    shown = {row[0].rpartition(".")[2] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    names = {name for name in shown if name[0].isalpha()} - SYMBOLS_AND_WORDS
+    listed = set(
+        chain.from_iterable(value for name, value in vars(sql_functions).items() if name.isupper() and name[0] != "_")
+    )
+    assert names == listed - LANGUAGE_CALLS
+
+
+FRAGMENTS = (
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    ".",
+    ":",
+    "::",
+    "->",
+    "=>",
+    "*",
+    "-",
+    "--",
+    "/*",
+    "*/",
+    "/*+",
+    "'",
+    '"',
+    "`",
+    "\\",
+    "''",
+    "\\'",
+    "r'",
+    'R"',
+    "${",
+    "}",
+    ";",
+    "|>",
+    "||",
+    "=",
+    "<",
+    ">",
+    "1",
+    "1.",
+    ".5",
+    "1e",
+    "1L",
+    " ",
+    " ",
+    "\n",
+    "u",
+    "xs",
+    "s",
+    "x",
+    "select",
+    "from",
+    "table",
+    "values",
+    "with",
+    "map",
+    "reduce",
+    "using",
+    "transform",
+    "over",
+    "exists",
+    "in",
+    "as",
+    "cast",
+    "reflect",
+    "version",
+    "uuid",
+    "max",
+    "lower",
+    "identifier",
+    "filter",
+    "where",
+    "t",
+    "'sh'",
+    "'now'",
+    "and",
+    "u(",
+    "map(",
+    "(select 1)",
+    "(table t)",
+    "exists(",
+    "u in (",
+    "lower(u)",
+    "builtin.",
+    "`reflect`(",
+    "range(1)",
+    "current_user",
+    "user",
+)
+
+
+def mutations(seed: int, count: int) -> Iterator[str]:
+    """Make expressions of fragments, and of the corpus with fragments put in or taken out."""
+    chance = random.Random(seed)
+    known = [*ACCEPTED, *MEASURES, *REFUSED, *REFUSED_MEASURES]
+    for _ in range(count):
+        if chance.random() < 0.4:
+            yield "".join(chance.choices(FRAGMENTS, k=chance.randint(1, 9)))
+        else:
+            sql = chance.choice(known)
+            for _ in range(chance.randint(1, 3)):
+                at, end = sorted((chance.randint(0, len(sql)), chance.randint(0, len(sql))))
+                sql = sql[:at] + chance.choice(FRAGMENTS) + sql[chance.choice((at, end)) :]
+            yield sql
+
+
+def reached(node: Any) -> Iterator[str]:
+    """The classes and functions in a tree of Spark's parser that reach beyond the row."""
+    kind = node.getClass().getSimpleName()
+    if kind in BEYOND:
+        yield kind
+    if kind == "UnresolvedFunction":
+        name = ".".join(node.nameParts().apply(at) for at in range(node.nameParts().size())).lower()
+        name = name.removeprefix("system.").removeprefix("builtin.")
+        if name not in sql_functions.SCALAR | sql_functions.NEVER_FAILING:
+            yield name
+    for at in range(node.children().size()):
+        yield from reached(node.children().apply(at))
+
+
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+def test_what_passes_reaches_nothing_beyond_its_row_in_the_tree_of_spark(spark: SparkSession, seed: int) -> None:
+    parser: Any = spark._jsparkSession.sessionState().sqlParser()
+    scope = Scope({**COLUMNS, "a1": "string"}, measure=True)
+    passed = 0
+    for sql in mutations(seed, 60_000 if seed > 2 else 6_000):
+        if refuse_sql(sql, scope) is not None:
+            continue
+        try:
+            tree = parser.parseExpression(sql)
+        except ParseException:
+            continue
+        passed += 1
+        assert not list(reached(tree)), sql
+    assert passed > 300
