@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.history.sessionize import open_events, sessionize_history
 from support.streams.strategies import ORIGIN_MS, PAYLOAD_COLUMNS, examples_of, histories
@@ -32,7 +32,7 @@ COLUMNS = (
 AS_GUARDED = ("key", "client", "timestamp_millis(at_ms) as event_time", "event_id", "closes", "timeout_ms", "payload")
 
 
-def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRules:
+def rules(clock: Clock = Clock.EVENT_TIME, **others: Any) -> SessionRules:
     plain = {
         "watermark_delay_ms": 0,
         "gap_timeout_ms": 20,
@@ -40,7 +40,7 @@ def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRu
         "max_events": None,
         "max_duration_ms": None,
     }
-    return SessionRules(time_mode=time_mode, **{**plain, **others})
+    return SessionRules(clock=clock, **{**plain, **others})
 
 
 RULES = {
@@ -50,7 +50,7 @@ RULES = {
     "max bytes": rules(max_bytes=100, gap_timeout_ms=50),
     "all caps": rules(max_bytes=90, max_events=3, max_duration_ms=30, gap_timeout_ms=50),
     "both caps": rules(max_events=3, max_duration_ms=30, gap_timeout_ms=50),
-    "no time": rules(TimeMode.NONE, max_events=5, max_duration_ms=60),
+    "no time": rules(Clock.NONE, max_events=5, max_duration_ms=60),
 }
 QUICK = {"client timeouts", "all caps", "no time"}
 """They have each cap between them: what runs in `make test`."""
@@ -77,9 +77,9 @@ def guarded(spark: SparkSession, events: tuple[Event, ...]) -> DataFrame:
 
 def by_definition(events: tuple[Event, ...], given: SessionRules, until_ms: int | None) -> Outcome:
     """The one batch, and then the watermark alone: with this delay no event of the batch can move it."""
-    if given.time_mode is TimeMode.NONE:
+    if given.clock is Clock.NONE:
         events = tuple(replace(event, timeout_ms=None) for event in events)
-        given = replace(given, time_mode=TimeMode.EVENT_TIME, gap_timeout_ms=NEVER_MS, client_timeouts_ms={})
+        given = replace(given, clock=Clock.EVENT_TIME, gap_timeout_ms=NEVER_MS, client_timeouts_ms={})
     end = Batch((), arrived_at_ms=2, floor_ms=NEVER_MS if until_ms is None else until_ms)
     return sessionize([Batch(events, arrived_at_ms=1), end], replace(given, watermark_delay_ms=NEVER_MS))
 
@@ -181,4 +181,4 @@ def test_events_need_no_payload(history: DataFrame) -> None:
 
 def test_a_history_has_no_arrival_times(history: DataFrame) -> None:
     with pytest.raises(InvalidSpec, match=r"rules\.time_mode is 'processing_time'"):
-        sessionize_history(history, rules(TimeMode.PROCESSING_TIME), until_ms=None)
+        sessionize_history(history, rules(Clock.PROCESSING_TIME), until_ms=None)

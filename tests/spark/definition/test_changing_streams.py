@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from support.streams.changing_stream import (
     Told,
     conflicts_defined,
@@ -46,7 +46,7 @@ def is_worth_it(log: Log) -> bool:
     )
 
 
-LOGS = examples_of(logs([TimeMode.EVENT_TIME], drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
+LOGS = examples_of(logs([Clock.EVENT_TIME], drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
 NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(STREAMS)]
 
 

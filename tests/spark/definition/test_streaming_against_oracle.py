@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.merging import merge
 from sessionizer.home.roots import data_root, uri_of
 from sessionizer.launch.plain_spark import PLAIN_SPARK
@@ -83,7 +83,7 @@ def is_worth_it(log: Log) -> bool:
 
 def case_of(log: Log, chance: random.Random) -> Case:
     """Every fourth log is interrupted again and again."""
-    factor = 1 if log.rules.time_mode is TimeMode.EVENT_TIME else chance.choice(STRETCHES)
+    factor = 1 if log.rules.clock is Clock.EVENT_TIME else chance.choice(STRETCHES)
     paces = tuple(Pace) if chance.random() < 0.25 else WITHOUT_RESTARTS
     setting = Setting(
         key_groups=chance.choice((2, 3)),
@@ -125,7 +125,7 @@ def is_drained(log: Log) -> bool:
 CASES = cases()
 QUICK = 8
 """Logs that `make test` streams."""
-CLOCKS = [case.log.rules.time_mode for case in CASES]
+CLOCKS = [case.log.rules.clock for case in CASES]
 DRAWN = draw(CLOCKS, QUICK, commit())
 REST = [number for number in range(len(CASES)) if number not in DRAWN]
 NUMBERS = [*DRAWN, *(pytest.param(number, marks=pytest.mark.long) for number in REST)]
@@ -299,7 +299,7 @@ def happenings(case: Case, outcome: Streamed) -> Counter[str]:
             "late event": len(expected.late),
             "conflicting duplicate": len(expected.conflicting),
             "duplicate": expected.duplicates_dropped,
-            f"closed with no data in {log.rules.time_mode}": closed_in_quiet,
+            f"closed with no data in {log.rules.clock}": closed_in_quiet,
             "owed before the end": len(owed[-1]),
             "batch run again": sum(len(runs) - 1 for runs in outcome.runs),
         }

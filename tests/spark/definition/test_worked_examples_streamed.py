@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.spark.sinks import table_shapes
 from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
 from support.places import REPOSITORY
@@ -44,7 +44,7 @@ def examples_by_rules() -> list[list[Example]]:
 
 def moved(example: Example, number: int) -> Example:
     """The example with its own keys and, in event time, at its own time; its drain is a floor that ends no other."""
-    by_ms = number * APART_MS if example.rules.time_mode is TimeMode.EVENT_TIME else 0
+    by_ms = number * APART_MS if example.rules.clock is Clock.EVENT_TIME else 0
 
     def events(given: Iterable[Event]) -> list[Event]:
         times = ((event, event.event_time_ms and event.event_time_ms + by_ms) for event in given)

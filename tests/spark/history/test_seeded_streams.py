@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from sessionizer.control.records.operation_record import Ending, require_no_operation
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending
 from sessionizer.spark.history.past_rows import rows_of_past
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
@@ -48,7 +48,7 @@ MOMENT_MS = ORIGIN_MS + 40
 PARTS = 2
 DELIVERED_WITHIN_S = 60.0
 RULES = SessionRules(
-    time_mode=TimeMode.EVENT_TIME,
+    clock=Clock.EVENT_TIME,
     watermark_delay_ms=400,
     gap_timeout_ms=50,
     client_timeouts_ms={"app": 20, "tv": 90},

@@ -10,7 +10,7 @@ from sessionizer.cli.state_commands.operations import carried_out
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import InvalidSpec, PlanChanged
@@ -73,7 +73,7 @@ def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
 
 def rich_log(batches: int) -> Log:
     """Many events in so many batches."""
-    found = examples_of(logs([TimeMode.EVENT_TIME], drained=True), 300)
+    found = examples_of(logs([Clock.EVENT_TIME], drained=True), 300)
     return next(
         log for log in found if len(log.batches) == batches and sum(len(batch.events) for batch in log.batches) >= 20
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from support.streams.log_feed import batches_that_bring_something
 from support.streams.strategies import examples_of, logs
 from support.streams.streamed_log import Pace, Setting, as_specified, stream
@@ -34,7 +34,7 @@ Kept = dict[int, list[Any]]
 
 
 def some_logs() -> list[Log]:
-    wanted = logs([TimeMode.EVENT_TIME], drained=False).filter(lambda log: len(batches_that_bring_something(log)) > 3)
+    wanted = logs([Clock.EVENT_TIME], drained=False).filter(lambda log: len(batches_that_bring_something(log)) > 3)
     return [as_specified(log) for log in examples_of(wanted, LOGS * SPREAD)[::SPREAD]]
 
 

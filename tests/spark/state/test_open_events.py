@@ -16,7 +16,7 @@ from upath import UPath
 
 from sessionizer.checkpoint.batch_logs import next_watermark, planned_batch
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.schema import event_schema
@@ -58,7 +58,7 @@ def cases() -> list[Case]:
     return [case for mode in ALL_MODES for case in cases_of(mode)]
 
 
-def cases_of(mode: TimeMode) -> list[Case]:
+def cases_of(mode: Clock) -> list[Case]:
     """Not drained, and with several batches that bring something: else there is little to save."""
     wanted = logs([mode], drained=False).filter(lambda log: len(batches_that_bring_something(log)) > 2)
     chance = random.Random(str(mode))
@@ -94,7 +94,7 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
 def test_the_logs_have_something_open() -> None:
     open_events = [len(sessionize(case.log.batches, case.log.rules).open_events) for case in CASES]
     assert sum(count > 0 for count in open_events) > len(CASES) // 2
-    assert {case.log.rules.time_mode for case in CASES} == set(ALL_MODES)
+    assert {case.log.rules.clock for case in CASES} == set(ALL_MODES)
 
 
 @pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(len(CASES))])
@@ -108,7 +108,7 @@ def test_the_rows_of_a_batch_are_what_is_open_after_it(
 
 
 def state_of(checkpoint: Path, case: Case, batch_id: int) -> KeptState:
-    events = event_schema(PAYLOAD, case.log.rules.time_mode)
+    events = event_schema(PAYLOAD, case.log.rules.clock)
     return KeptState(UPath(checkpoint), batch_id, case.setting.key_groups, events)
 
 
@@ -131,7 +131,7 @@ def assert_open(spark: SparkSession, outcome: Streamed, case: Case, state: KeptS
     left = Counter(session_of_record(row, arrivals) for part in merged for row in records(part.sessions))
     assert emitted + left == Counter(map(session_of_oracle, expected.closed))
     changed = {client: ms for batch in batches for client, ms in batch.timeout_changes.items()}
-    assert timeouts == ({} if case.log.rules.time_mode is TimeMode.NONE else changed)
+    assert timeouts == ({} if case.log.rules.clock is Clock.NONE else changed)
 
 
 @pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(LOGS_OF_A_MODE)])

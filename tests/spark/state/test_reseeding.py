@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from support.streams.changing_stream import (
     conflicts_defined,
     conflicts_in,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OF_EACH_MODE = 2
 
 
-def rich_logs(mode: TimeMode, count: int) -> list[Log]:
+def rich_logs(mode: Clock, count: int) -> list[Log]:
     """Logs of many events in several batches, among which ids repeat."""
     found = [log for log in examples_of(logs([mode], drained=True), 300) if is_rich(log)]
     assert len(found) >= count
@@ -47,7 +47,7 @@ def is_rich(log: Log) -> bool:
 
 NUMBERS = [(0, 2), *((number, 4) for number in range(OF_EACH_MODE))]
 """Which log, and how many drivers go through it, each but the first in a lineage that was seeded."""
-QUICK = (TimeMode.EVENT_TIME, 0, 2)
+QUICK = (Clock.EVENT_TIME, 0, 2)
 """What runs in `make test`."""
 CASES = [
     pytest.param(mode, *number, marks=() if (mode, *number) == QUICK else pytest.mark.long)
@@ -58,7 +58,7 @@ CASES = [
 
 @pytest.mark.parametrize(("mode", "number", "drivers"), CASES)
 def test_a_stream_that_was_reseeded_equals_the_definition(
-    spark: SparkSession, tmp_path: Path, mode: TimeMode, number: int, drivers: int
+    spark: SparkSession, tmp_path: Path, mode: Clock, number: int, drivers: int
 ) -> None:
     log = rich_logs(mode, OF_EACH_MODE)[number]
     told = tell_reseeded(spark, log, seed=number, drivers=drivers, root=tmp_path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.open_sessions import OpenSessions
@@ -38,7 +38,7 @@ BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)
 
 
 def test_a_kill_at_any_step_leaves_the_stream_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    found = examples_of(logs([TimeMode.EVENT_TIME], drained=True), 100)
+    found = examples_of(logs([Clock.EVENT_TIME], drained=True), 100)
     log = next(log for log in found if sum(len(batch.events) for batch in log.batches) >= 15)
     told = tell_reseeded(spark, log, seed=3, drivers=2, root=tmp_path, killed_at=BEFORE_IT_COUNTS)
     assert sessions_in(told) == sessions_defined(told, told.outcome())

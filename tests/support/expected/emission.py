@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.oracle import Outcome, Session, sessionize
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def owed_by_batch(batches: Sequence[Batch], rules: SessionRules) -> list[list[Se
     """
     so_far = [sessionize(batches[:number], rules) for number in range(len(batches) + 1)]
     due = [(due_ms, session) for before, after in pairwise(so_far) for due_ms, session in _closed(before, after)]
-    looked_for = so_far[:-1] if rules.time_mode is TimeMode.EVENT_TIME else so_far[1:]
+    looked_for = so_far[:-1] if rules.clock is Clock.EVENT_TIME else so_far[1:]
     return [
         [session for due_ms, session in due if due_ms + rules.emit_every_ms <= outcome.watermark_ms]
         for outcome in looked_for

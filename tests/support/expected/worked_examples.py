@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.core.definition.event import Batch, Event
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,13 +152,13 @@ def _rules(text: str) -> SessionRules:
     """``gap_timeout 30, timeout of web 10``: the rest as in a spec that caps nothing."""
     given: dict[str, Any] = {}
     clients: dict[str, int] = {}
-    mode = TimeMode.EVENT_TIME
+    mode = Clock.EVENT_TIME
     for part in map(str.strip, text.split(",")):
         name, _, value = part.rpartition(" ")
         if name.startswith("timeout of "):
             clients[name.removeprefix("timeout of ")] = int(value)
         elif not name:
-            mode = TimeMode(value)
+            mode = Clock(value)
         else:
             given[name if name in ("max_events", "max_bytes") else f"{name}_ms"] = int(value)
     plain = SessionRules(mode, 100, 30, {}, None, None)

@@ -10,7 +10,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from sessionizer.core.definition.plain_values import plain_values
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
@@ -86,7 +86,7 @@ class InMemoryGroups:
         self._changes |= batch.timeout_changes
         watermark = max(self._watermark_ms, self._floor_ms)
         self._floor_ms = max(self._floor_ms, batch.floor_ms or 0)
-        clock = BatchBounds.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
+        clock = BatchBounds.of(rules.clock, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
         told = batch.floor_ms is not None or batch.timeout_changes
         for number, group in enumerate(self.groups):
             events = [event for event in batch.events if group_of(event.key, len(self.groups)) == number]
@@ -168,7 +168,7 @@ def event_table(
 ) -> pa.Table:
     """Events as the guard hands them to the packing."""
     payload = PAYLOAD if payload is None else payload
-    on_arrival = rules.time_mode is not TimeMode.EVENT_TIME
+    on_arrival = rules.clock is not Clock.EVENT_TIME
     columns: dict[str, list[Any]] = {
         schema.KEY: [event.key for event in events],
         schema.CLIENT: [event.client for event in events],
@@ -178,7 +178,7 @@ def event_table(
         schema.CLOSES: [event.closes for event in events],
         schema.TIMEOUT: [event.timeout_ms for event in events],
     }
-    kinds = schema.event_schema(payload, rules.time_mode)
+    kinds = schema.event_schema(payload, rules.clock)
     for position, column in enumerate(payload):
         columns[schema.payload_field(column).name] = [event.payload[position] for event in events]
     return pa.table([arrow_column(columns[column.name], column.type) for column in kinds], schema=kinds)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from support.streams.payloads import COLUMNS, fitting
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ORIGIN_MS = 1_700_000_000_000
 PAYLOAD_COLUMNS = {"action": "string", "amount": "bigint"}
 """The columns of every event's payload, in order, with their SQL types."""
 
-ALL_MODES = tuple(TimeMode)
+ALL_MODES = tuple(Clock)
 
 _KEYS = ("ann", "bob", "ann", "cy")
 _CLIENTS = ("web", None, "app", "tv")
@@ -74,15 +74,15 @@ class OrderlyLog:
 # Rules
 
 
-def rules(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[SessionRules]:
+def rules(modes: Sequence[Clock] = ALL_MODES) -> SearchStrategy[SessionRules]:
     """Rules in one of ``modes``."""
     return st.builds(_tell_rules, st.sampled_from(modes), st.binary(min_size=6, max_size=6))
 
 
-def _tell_rules(mode: TimeMode, token: bytes) -> SessionRules:
+def _tell_rules(mode: Clock, token: bytes) -> SessionRules:
     delay, gap, clients, max_events, max_duration, max_bytes = token
     return SessionRules(
-        time_mode=mode,
+        clock=mode,
         watermark_delay_ms=_pick((10, 0, 20, 100), delay),
         gap_timeout_ms=_pick(_TIMEOUTS_MS, gap),
         client_timeouts_ms=_pick(({}, {"app": 20}, {"app": 10, "tv": 50}), clients),
@@ -104,25 +104,25 @@ def _happens(byte: int, share: float) -> bool:
 # Logs
 
 
-def logs(modes: Sequence[TimeMode] = ALL_MODES, *, drained: bool | None = None) -> SearchStrategy[Log]:
+def logs(modes: Sequence[Clock] = ALL_MODES, *, drained: bool | None = None) -> SearchStrategy[Log]:
     """Logs with all that can happen to a stream; ``drained`` says whether the last batch closes everything."""
     drains = st.booleans() if drained is None else st.just(drained)
     return st.builds(_tell_log, rules(modes), _tokens(), drains=drains)
 
 
-def changing_logs(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[ChangingLog]:
+def changing_logs(modes: Sequence[Clock] = ALL_MODES) -> SearchStrategy[ChangingLog]:
     """Logs in which rules and payload change: columns of every type come, go, change places and become wider."""
     return st.builds(_tell_changing_log, logs(modes), st.integers(0, 2**32))
 
 
 def orderly_logs() -> SearchStrategy[OrderlyLog]:
     """Events with ties, exact duplicates and disorder within the delay, but no late and no conflicting ones."""
-    return st.builds(_tell_orderly_log, rules([TimeMode.EVENT_TIME]), _tokens())
+    return st.builds(_tell_orderly_log, rules([Clock.EVENT_TIME]), _tokens())
 
 
 def histories() -> SearchStrategy[tuple[Event, ...]]:
     """Events with event times in no particular order, duplicates, conflicts and ties among them."""
-    return st.builds(lambda tokens: tuple(_Telling(TimeMode.EVENT_TIME).listen(tokens).events), _tokens())
+    return st.builds(lambda tokens: tuple(_Telling(Clock.EVENT_TIME).listen(tokens).events), _tokens())
 
 
 def examples_of(strategy: SearchStrategy[T], count: int) -> list[T]:
@@ -152,7 +152,7 @@ def _tokens() -> SearchStrategy[list[bytes]]:
 
 
 def _tell_log(rules_of_log: SessionRules, tokens: Iterable[bytes], *, drains: bool) -> Log:
-    telling = _Telling(rules_of_log.time_mode).listen(tokens)
+    telling = _Telling(rules_of_log.clock).listen(tokens)
     telling.end_batch()
     if drains:
         telling.drain()
@@ -185,7 +185,7 @@ class ChangingSpec:
         if self._chance.random() < 0.5:
             self._change_payload()
         if self._chance.random() < 0.3:
-            self.rules = _tell_rules(self.rules.time_mode, self._chance.randbytes(6))
+            self.rules = _tell_rules(self.rules.clock, self._chance.randbytes(6))
 
     def _change_payload(self) -> None:
         for name, column in COLUMNS.items():
@@ -217,7 +217,7 @@ NUMBER_AS_SQL = (
 
 
 def _tell_orderly_log(rules_of_log: SessionRules, tokens: Iterable[bytes]) -> OrderlyLog:
-    telling = _Telling(TimeMode.EVENT_TIME).listen(tokens)
+    telling = _Telling(Clock.EVENT_TIME).listen(tokens)
     return OrderlyLog(rules_of_log, tuple(_orderly(telling.events, rules_of_log.watermark_delay_ms)))
 
 
@@ -239,7 +239,7 @@ def lags_ms() -> SearchStrategy[int]:
 
 def delayed(log: Log, by_ms: int) -> Log:
     """The log of a stream that is so far behind: each batch arrives later. On arrival it would be another log."""
-    if log.rules.time_mode is not TimeMode.EVENT_TIME:
+    if log.rules.clock is not Clock.EVENT_TIME:
         return log
     return replace(
         log, batches=tuple(replace(batch, arrived_at_ms=batch.arrived_at_ms + by_ms) for batch in log.batches)
@@ -265,7 +265,7 @@ class _Token(NamedTuple):
 class _Telling:
     """The log so far. In the modes that run on arrival an event may have no time of its own."""
 
-    def __init__(self, mode: TimeMode) -> None:
+    def __init__(self, mode: Clock) -> None:
         self._mode = mode
         self._now_ms = ORIGIN_MS
         self._arrived_ms = ORIGIN_MS
@@ -312,7 +312,7 @@ class _Telling:
         )
 
     def _event_time(self, token: _Token) -> int | None:
-        if self._mode is not TimeMode.EVENT_TIME and _happens(token.age, 0.12):
+        if self._mode is not Clock.EVENT_TIME and _happens(token.age, 0.12):
             return None
         return self._now_ms - _pick(_AGES_MS, token.age)
 
@@ -351,7 +351,7 @@ class _Telling:
     def _arrival(self, token: _Token) -> int:
         """In event time the clock goes with the events, and is only what their times are held against."""
         next_ms = self._arrived_ms + _pick(_ARRIVAL_STEPS_MS, token.step)
-        if self._mode is not TimeMode.EVENT_TIME:
+        if self._mode is not Clock.EVENT_TIME:
             return next_ms
         return max(next_ms, self._now_ms + _pick(_CLOCK_OFFSETS_MS, token.payload))
 
@@ -359,7 +359,7 @@ class _Telling:
         offset_ms = _pick(_FLOOR_OFFSETS_MS, token.age)
         if offset_ms is None:
             return None
-        return offset_ms + (self._now_ms if self._mode is TimeMode.EVENT_TIME else self._arrived_ms)
+        return offset_ms + (self._now_ms if self._mode is Clock.EVENT_TIME else self._arrived_ms)
 
     def drain(self) -> None:
         """End the log with the batch that closes everything."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.roots import uri_of
@@ -133,7 +133,7 @@ def written_rules(rules: SessionRules, emit_every_ms: int) -> dict[str, Any]:
         "emit_every": emit_every_ms or None,
     }
     return {
-        "time_mode": rules.time_mode.value,
+        "time_mode": rules.clock.value,
         "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
         "max_events": rules.max_events,
         **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
@@ -256,7 +256,7 @@ class _Streaming:
 
     @property
     def _is_in_event_time(self) -> bool:
-        return self._spec.rules.time_mode is TimeMode.EVENT_TIME
+        return self._spec.rules.clock is Clock.EVENT_TIME
 
     def _all_in(self, batches: list[MicroBatch]) -> bool:
         return self._feed.names <= {name for batch in batches for name in batch.files}

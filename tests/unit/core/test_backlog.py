@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, Plan, take_batch
 from support.expected.emission import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
@@ -21,7 +21,7 @@ STEP_MS = 30
 DELAY_MS = 10
 BEHIND_MS = 100_000
 RULES = SessionRules(
-    time_mode=TimeMode.EVENT_TIME,
+    clock=Clock.EVENT_TIME,
     watermark_delay_ms=DELAY_MS,
     gap_timeout_ms=5,
     client_timeouts_ms={},
@@ -92,7 +92,7 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
 
 
 any_log_in_event_time = given(
-    log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS])
+    log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS])
 )
 
 

@@ -141,7 +141,7 @@ def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random)
     new = old.fresh(key_groups)
     logs = [group.read() for group in old.groups]
     tables = [table.schema.remove_metadata() for log in logs for table in log]
-    columns = reduce(united, tables, schema.event_schema(old.shared.payload, old.shared.rules.time_mode))
+    columns = reduce(united, tables, schema.event_schema(old.shared.payload, old.shared.rules.clock))
     rows = disordered(pa.concat_tables([typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
     new.begin_with(rows)
     return new

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import Outcome, sessionize
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import AdmittedEvent, cut
 from sessionizer.core.key_group.open_in_group import latest
 from sessionizer.core.wire import wide
@@ -101,7 +101,7 @@ def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: 
 
 
 @settings(max_examples=300, deadline=None)
-@given(log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
+@given(log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
 def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
     log: Log, key_groups: int, emit_every_ms: int
 ) -> None:

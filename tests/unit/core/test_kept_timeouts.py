@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
 from sessionizer.core.wire import schema
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 RULES = SessionRules(
-    time_mode=TimeMode.EVENT_TIME,
+    clock=Clock.EVENT_TIME,
     watermark_delay_ms=0,
     gap_timeout_ms=5,
     client_timeouts_ms={"acme": 7, "globex": 8},
@@ -82,7 +82,7 @@ class Counted(UserDict[str, int]):
 
 def test_of_many_clients_with_a_timeout_only_those_that_came_are_looked_up() -> None:
     changes = Counted({f"client-{number}": 1 for number in range(100_000)} | {"acme": 70, "hooli": 90})
-    shown = schema.event_schema([], RULES.time_mode)
+    shown = schema.event_schema([], RULES.clock)
     row = {"key": "k", "event_id": "e", schema.CLOSES: False, schema.TIMEOUT: None}
     events = [row | {schema.CLIENT: client, schema.CLOCK: at + 1} for at, client in enumerate(CLIENTS)]
     table = pa.Table.from_pylist([{name: event.get(name) for name in shown.names} for event in events], shown)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.decided import decided_rows
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import canonical_schema
@@ -78,7 +78,7 @@ def stream_until(log: Log, cut: int, key_groups: int, emit_every_ms: int = 0) ->
 def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) -> InMemoryGroups:
     """The stream in new groups, with what was decided before the migration in its results."""
     new = old.fresh(key_groups)
-    events = schema.event_schema(old.shared.payload, old.shared.rules.time_mode)
+    events = schema.event_schema(old.shared.payload, old.shared.rules.clock)
     found = [
         decided_rows(group.read(), number, old.shared, old.final_by, events)
         for number, group in enumerate(old.groups)
@@ -118,7 +118,7 @@ def test_a_stream_with_migrated_events_equals_the_definition(
     assert old.repeated + new.repeated == expected.duplicates_dropped
 
 
-RULES = SessionRules(TimeMode.EVENT_TIME, 0, 10, {}, None, None)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 10, {}, None, None)
 
 
 def click(key: str, at_ms: int, event_id: str, amount: int = 1) -> Event:

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 
 if TYPE_CHECKING:
     from sessionizer.core.definition.oracle import Outcome, Session
@@ -20,7 +20,7 @@ def event(event_id: str, at: int | None, **facts: Any) -> Event:
     return Event(**{"key": "ann", "client": "web", "event_time_ms": at, "event_id": event_id, **facts})
 
 
-def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRules:
+def rules(clock: Clock = Clock.EVENT_TIME, **others: Any) -> SessionRules:
     plain = {
         "watermark_delay_ms": 100,
         "gap_timeout_ms": 30,
@@ -28,7 +28,7 @@ def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRu
         "max_events": None,
         "max_duration_ms": None,
     }
-    return SessionRules(time_mode=time_mode, **{**plain, **others})
+    return SessionRules(clock=clock, **{**plain, **others})
 
 
 def batch(*events: Event, at: int = 10_000, floor: int | None = None, **timeout_changes: int) -> Batch:
@@ -172,7 +172,7 @@ class TestDuplicates:
 
 
 class TestProcessingTime:
-    MODE = TimeMode.PROCESSING_TIME
+    MODE = Clock.PROCESSING_TIME
 
     def test_the_clock_is_the_arrival_of_the_batch(self) -> None:
         outcome = sessionize([batch(event("a", 7), at=1000), batch(event("b", None), at=1030)], rules(self.MODE))
@@ -191,7 +191,7 @@ class TestProcessingTime:
         assert sessions(sessionize([*log, batch(at=1030)], rules(self.MODE))) == [("a", "gap")]
 
     def test_nothing_is_late_and_event_time_orders_a_batch(self) -> None:
-        outcome = drained(batch(event("a", 9), event("b", 3), event("c", None), at=1000), time_mode=self.MODE)
+        outcome = drained(batch(event("a", 9), event("b", 3), event("c", None), at=1000), clock=self.MODE)
         assert (sessions(outcome), outcome.late) == ([("cba", "gap")], [])
 
     def test_a_closing_event_closes_in_its_own_batch(self) -> None:
@@ -210,7 +210,7 @@ class TestProcessingTime:
 
 
 class TestNoTimeMode:
-    MODE = TimeMode.NONE
+    MODE = Clock.NONE
 
     def test_no_timeout_of_any_kind_closes_a_session(self) -> None:
         log = [batch(event("a", 7, timeout_ms=5), at=1000), batch(at=10**15)]
@@ -223,7 +223,7 @@ class TestNoTimeMode:
         assert (sessions(outcome), open_ids(outcome)) == ([("a", "max_duration")], "b")
 
     def test_a_drain_closes_the_rest(self) -> None:
-        assert sessions(drained(batch(event("a", 1), at=1000), time_mode=self.MODE)) == [("a", "gap")]
+        assert sessions(drained(batch(event("a", 1), at=1000), clock=self.MODE)) == [("a", "gap")]
 
 
 def test_a_session_row_tells_of_its_first_and_last_event() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, drain_at
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import AdmittedEvent, cut
 from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.event import Event
     from sessionizer.core.definition.oracle import Outcome, Session
 
-EVENT_TIME = [TimeMode.EVENT_TIME]
+EVENT_TIME = [Clock.EVENT_TIME]
 LATER_MS = 2 * ORIGIN_MS
 """The clock of a batch that no event is ahead of."""
 
@@ -117,7 +117,7 @@ def test_a_final_session_stays_as_it_is(log: Log) -> None:
     steps = [sessionize(log.batches[:count], log.rules) for count in range(len(log.batches) + 1)]
     for earlier, later in pairwise(steps):
         assert later.closed[: len(earlier.closed)] == earlier.closed
-        assert earlier.watermark_ms <= later.watermark_ms or log.rules.time_mode is not TimeMode.EVENT_TIME
+        assert earlier.watermark_ms <= later.watermark_ms or log.rules.clock is not Clock.EVENT_TIME
 
 
 @given(logs(EVENT_TIME, drained=False))

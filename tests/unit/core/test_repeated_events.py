@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.wire import schema
 
-RULES = SessionRules(TimeMode.EVENT_TIME, 0, 1_000, {}, None, None)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000, {}, None, None)
 BEYOND_US = 9 * 10**18
 NAN = float("nan")
 VALUES = {
@@ -37,7 +37,7 @@ def merged(values: pa.Array, batches: list[list[int]]) -> Merged:
                 schema.TIMEOUT: pa.nulls(len(taken), pa.int64()),
                 "payload_value": values.take(pa.array(taken)),
             },
-            schema=schema.event_schema(payload, TimeMode.EVENT_TIME),
+            schema=schema.event_schema(payload, Clock.EVENT_TIME),
         )
         log.append(admit(events, 0, RULES, {}).admitted)
     return merge(log, 0, RULES, payload)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 
 from sessionizer.core.definition.identity import session_id
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import schema
 
@@ -49,7 +49,7 @@ def test_events_can_be_left_out() -> None:
 
 def test_a_late_event_lies_in_the_day_of_its_own_time() -> None:
     event = {"key": "ada", "clock": int(NOON.timestamp() * 1000), "event_id": "e", "closes": False, "payload_page": "/"}
-    batch = pa.RecordBatch.from_pylist([event], schema.event_schema(PAYLOAD, TimeMode.EVENT_TIME))
+    batch = pa.RecordBatch.from_pylist([event], schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
     (row,) = late_rows(PAYLOAD).rows(batch, WRITTEN).to_pylist()
     assert (row["event_time"], row["date"], row["page"]) == (NOON, date(2026, 3, 1), "/")
     assert row.items() >= {**ORIGIN, "noticed_at": WRITTEN.at}.items()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.event import Event
-from sessionizer.core.definition.rules import Caps, SessionRules, TimeMode
+from sessionizer.core.definition.rules import Caps, Clock, SessionRules
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import (
     HEAVY_TABLE_BYTES,
@@ -22,7 +22,7 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.event_size import sizes_of_values, sizes_that_count
 
 TWO_GIB = 2**31
-RULES = SessionRules(TimeMode.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)
+RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)
 PAYLOAD = [pa.field("page", pa.string()), pa.field("tags", pa.list_(pa.struct([pa.field("tag", pa.string())])))]
 NESTED = [
     pa.array([None, "", "é"]),
@@ -49,7 +49,7 @@ def events(count: int, text: str, key: str = "ann", first: int = 0) -> pa.Table:
             "payload_page": pa.repeat(text, count),
             "payload_tags": pa.array([[{"tag": "x"}]] * count, PAYLOAD[1].type),
         },
-        schema=schema.event_schema(PAYLOAD, TimeMode.EVENT_TIME),
+        schema=schema.event_schema(PAYLOAD, Clock.EVENT_TIME),
     )
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sessionizer
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import UnreadableLineage
@@ -139,7 +139,7 @@ def layout() -> dict[str, Any]:
         "checkpoint_format": CHECKPOINT_FORMAT,
         "initial": rows.INITIAL,
         "canonical": {
-            mode.value: str(canonical_schema(schema.event_schema(PAYLOAD, mode))).splitlines() for mode in TimeMode
+            mode.value: str(canonical_schema(schema.event_schema(PAYLOAD, mode))).splitlines() for mode in Clock
         },
     }
 

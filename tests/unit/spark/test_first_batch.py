@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
@@ -27,7 +27,7 @@ from support.streams.in_memory_groups import (
 )
 from support.streams.strategies import ORIGIN_MS, Log, logs
 
-CANONICAL = canonical_schema(schema.event_schema(PAYLOAD, TimeMode.EVENT_TIME))
+CANONICAL = canonical_schema(schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
 
 
 def tables_in(taken: pa.Table, kind: str) -> list[pa.Table]:
@@ -40,7 +40,7 @@ def counted(taken: pa.Table, kind: str) -> int:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    log=logs([TimeMode.EVENT_TIME], drained=True),
+    log=logs([Clock.EVENT_TIME], drained=True),
     share=st.floats(0, 1),
     moment=st.integers(-50, 500),
     keeps_later=st.booleans(),

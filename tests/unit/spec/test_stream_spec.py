@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.faults.spoiled_specs import ABSENT, KAFKA, changed
@@ -20,7 +20,7 @@ def read(changes: dict[str, Any]) -> StreamSpec:
 def test_defaults() -> None:
     spec = read({})
     assert spec.rules.model_dump() == {
-        "time_mode": TimeMode.EVENT_TIME,
+        "clock": Clock.EVENT_TIME,
         "watermark_delay_ms": 600_000,
         "gap_timeout_ms": 1_800_000,
         "client_timeouts": {},
@@ -61,7 +61,7 @@ def test_durations_are_milliseconds() -> None:
 @pytest.mark.parametrize("time_mode", ["processing_time", "none"])
 def test_idle_after_is_off_where_the_clock_runs_by_itself(time_mode: str) -> None:
     spec = read({"rules/time_mode": time_mode, "mapping/event_time": ABSENT})
-    assert spec.rules.time_mode is TimeMode(time_mode)
+    assert spec.rules.clock is Clock(time_mode)
     assert spec.rules.idle_after_ms is None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.checkpoint_record import CheckpointRecord
 from sessionizer.lineage.kept_spec import KeptTypes
@@ -29,7 +29,7 @@ STANDING = Standing(
     seen_files=(),
     settings={PARTITIONS: "2"},
     spec={"key_groups": 16},
-    kept=KeptTypes(TimeMode.EVENT_TIME),
+    kept=KeptTypes(Clock.EVENT_TIME),
     record=CheckpointRecord(1, "0001", "clicks@x"),
     proof="",
 )

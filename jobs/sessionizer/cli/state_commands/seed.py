@@ -19,7 +19,6 @@ from sessionizer.cli.state_commands.operations import (
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec, StreamBegun
 from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.seed import Seed
@@ -40,10 +39,8 @@ def run(command: Seed, shared: Shared) -> None:
     spec = stream_spec(shared.streams, stream)
     if carried_out(where, command.name, shared.approve):
         return
-    if spec.rules.time_mode is not TimeMode.EVENT_TIME:
-        raise InvalidSpec(
-            "rules.time_mode", spec.rules.time_mode.value, "event_time: a history does not say when it came"
-        )
+    if not spec.rules.clock.has_watermark:
+        raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
     pending = begun_already(where, command.name)
     leaves = _leaves(where, pending, start_over=command.start_over)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help

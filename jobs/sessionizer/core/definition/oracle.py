@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.identity import session_id
 from sessionizer.core.definition.plain_values import order_of
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import AdmittedEvent, Stretch, cut, order_in_key
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _bounds(batch: Batch, seen: _Seen, rules: SessionRules) -> _Bounds:
     On an arrival clock no event is late, sessions are final up to the batch's own moment, and a floor counts only if
     it drains.
     """
-    if rules.time_mode is TimeMode.EVENT_TIME:
+    if rules.clock is Clock.EVENT_TIME:
         watermark_ms = max(seen.watermark_ms, seen.floor_ms)
         return _Bounds(late_by_ms=watermark_ms, final_by_ms=watermark_ms)
     return _Bounds(
@@ -145,7 +145,7 @@ def _time_shown(event: Event, batch: Batch) -> int:
 
 def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> AdmittedEvent:
     """Return the event as ``batch`` would admit it."""
-    on_its_own_clock = rules.time_mode is TimeMode.EVENT_TIME
+    on_its_own_clock = rules.clock is Clock.EVENT_TIME
     return AdmittedEvent(
         event=event,
         clock_ms=(event.event_time_ms or 0) if on_its_own_clock else batch.arrived_at_ms,
@@ -158,7 +158,7 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
 
 def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> int:
     """Return the event's own timeout (ms), else its client's present one, else the stream's, at most ``NEVER_MS``."""
-    if rules.time_mode is TimeMode.NONE:
+    if rules.clock is Clock.NONE:
         return NEVER_MS
     if event.timeout_ms is not None:
         return min(event.timeout_ms, NEVER_MS)

@@ -17,8 +17,8 @@ Any longer timeout counts as this one.
 """
 
 
-class TimeMode(StrEnum):
-    """The clock that a gap runs on."""
+class Clock(StrEnum):
+    """The clock that a gap runs on: ``rules.time_mode`` of a spec. Only this file and the oracle ask which it is."""
 
     EVENT_TIME = "event_time"
     """The time written in the event. Sessions close when the watermark passes."""
@@ -26,6 +26,32 @@ class TimeMode(StrEnum):
     """The time of the batch that brought the event. Sessions close when the wall clock passes."""
     NONE = "none"
     """No gap: only closing events and caps end a session."""
+
+    @property
+    def has_watermark(self) -> bool:
+        """Whether events bring the clock, so that a watermark says what is late and final. Else arrival is the clock.
+
+        On arrival the event's own time only orders the events of one batch (the column ``tie``).
+        """
+        return self is Clock.EVENT_TIME
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a session ends after some quiet time."""
+        return self is not Clock.NONE
+
+    @property
+    def needs_arrivals(self) -> bool:
+        """Whether sessions depend on when events arrived, which no history tells."""
+        return self is Clock.PROCESSING_TIME
+
+    def late_before(self, watermark_ms: int, arrived_at_ms: int) -> int:
+        """Return the moment (epoch ms) at or before which an event of the batch is late."""
+        return watermark_ms if self.has_watermark else arrived_at_ms - 1
+
+    def final_by(self, watermark_ms: int, arrived_at_ms: int) -> int:
+        """Return the moment (epoch ms) at or before which a session that is due in the batch is final."""
+        return watermark_ms if self.has_watermark else arrived_at_ms
 
 
 class Caps(NamedTuple):
@@ -44,7 +70,7 @@ class SessionRules:
     never cuts. ``emit_every_ms`` limits how late a final session is emitted. It does not change any session.
     """
 
-    time_mode: TimeMode
+    clock: Clock
     watermark_delay_ms: int
     gap_timeout_ms: int
     client_timeouts_ms: Mapping[str, int]

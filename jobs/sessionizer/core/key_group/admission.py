@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.core.key_group.ordering import int64s
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import mark_admitted
@@ -40,7 +40,7 @@ def _timeouts_in_force(events: pa.Table, rules: SessionRules, changes: Mapping[s
 
     A timeout is at most ``NEVER_MS``, because a sum with a longer one would overflow.
     """
-    if rules.time_mode is TimeMode.NONE:
+    if not rules.clock.has_gaps:
         return pa.array(np.full(events.num_rows, NEVER_MS))
     return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
 
@@ -74,7 +74,7 @@ def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
     """
     clock = int64s(admitted, schema.CLOCK)
     quiet_until = clock + int64s(admitted, schema.TIMEOUT)
-    if rules.time_mode is TimeMode.NONE and (rules.max_events or rules.max_duration_ms or rules.max_bytes):
+    if not rules.clock.has_gaps and (rules.max_events or rules.max_duration_ms or rules.max_bytes):
         quiet_until = clock
     closes = admitted.column(schema.CLOSES).to_numpy()
     due = int(np.where(closes, clock, quiet_until).min())

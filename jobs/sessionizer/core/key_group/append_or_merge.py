@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.admission import admit, aligned, earliest_due, latest_due
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
@@ -57,15 +57,14 @@ class BatchBounds:
     arrived_at: int
 
     @classmethod
-    def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> BatchBounds:
+    def of(cls, clock: Clock, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> BatchBounds:
         """Return the bounds of a batch from Spark's watermark, its wall clock and the highest floor of punctuations.
 
-        On an arrival clock only the wall clock decides, except for the floor that drains.
+        A floor moves the watermark. The floor that drains makes every session final on any clock.
         """
-        if mode is TimeMode.EVENT_TIME:
-            watermark_ms = max(watermark_ms, floor_ms)
-            return cls(watermark_ms, watermark_ms, arrived_at_ms)
-        return cls(arrived_at_ms - 1, NEVER_MS if floor_ms >= NEVER_MS else arrived_at_ms, arrived_at_ms)
+        watermark_ms = max(watermark_ms, floor_ms)
+        final_by = NEVER_MS if floor_ms >= NEVER_MS else clock.final_by(watermark_ms, arrived_at_ms)
+        return cls(clock.late_before(watermark_ms, arrived_at_ms), final_by, arrived_at_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ if it has none) as ``tie``, which orders the events of one batch.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-from sessionizer.core.definition.rules import TimeMode
+if TYPE_CHECKING:
+    from sessionizer.core.definition.rules import Clock
 
 KEY = "key"
 CLIENT = "client"
@@ -23,13 +26,13 @@ PAYLOAD = "payload"
 Payload = list[pa.Field]
 
 
-def event_schema(payload: Payload, time_mode: TimeMode) -> pa.Schema:
+def event_schema(payload: Payload, clock: Clock) -> pa.Schema:
     """Return the schema of packed events and of open events in the state, payload columns flat and last.
 
     Before admission ``timeout_ms`` is the event's own and may be null. In the state it is the timeout in force.
     """
     columns: list[pa.Field] = [pa.field(KEY, pa.string()), pa.field(CLIENT, pa.string()), pa.field(CLOCK, pa.int64())]
-    if time_mode is not TimeMode.EVENT_TIME:
+    if not clock.has_watermark:
         columns.append(pa.field(TIE, pa.int64()))
     columns += [pa.field(EVENT_ID, pa.string()), pa.field(CLOSES, pa.bool_()), pa.field(TIMEOUT, pa.int64())]
     return pa.schema([*columns, *(payload_field(field) for field in payload)])

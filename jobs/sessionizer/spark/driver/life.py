@@ -14,7 +14,6 @@ from sessionizer.control.lease.watch import LeaseWatch
 from sessionizer.control.records.exit_record import ExitOutcome, stop_requested
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
@@ -168,7 +167,7 @@ class DriverLife:
         """
         if until is Until.STOPPED:
             return self._chores.follows_a_quiet_source
-        return self._spec.rules.time_mode is not TimeMode.EVENT_TIME
+        return not self._spec.rules.clock.has_watermark
 
     def _drain_lineage(self) -> None:
         """Close every session for good."""

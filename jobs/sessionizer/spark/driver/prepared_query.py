@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.left_out import read_left_out
@@ -84,7 +83,7 @@ class PreparedQuery:
 
         Spark always wants one more batch there, with or without data, so such a query would never catch up.
         """
-        on_arrival = self.spec.rules.time_mode is not TimeMode.EVENT_TIME
+        on_arrival = not self.spec.rules.clock.has_watermark
         batches_without_data = "false" if until_caught_up and on_arrival else "true"
         self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", batches_without_data)
 

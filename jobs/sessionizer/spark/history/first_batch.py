@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
 from sessionizer.core.key_group.merging import merge
@@ -67,7 +66,7 @@ class FirstBatch:
 
         ``events``: their approximate number.
         """
-        columns = schema.event_schema(guarded.payload_fields, TimeMode.EVENT_TIME).names
+        columns = schema.event_schema(guarded.payload_fields, self.rules.clock).names
         shares = max(1, -(-events // EVENTS_PER_SHARE))
         numbered = guarded.rows.where(F.col(REASON).isNull()).select(
             *columns, group_of(F.col(schema.KEY), shares).alias(_SHARE)
@@ -92,7 +91,7 @@ class FirstBatch:
         merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
         output.step(Step(NO_PLAN, merged=merged))
         output.row(rows.OPEN_SESSIONS, merged.open.sessions)
-        kept = schema.event_schema(self.kept, TimeMode.EVENT_TIME)
+        kept = schema.event_schema(self.kept, self.rules.clock)
         for table in merged.open_events:
             for piece in pieces(table):
                 output.table(rows.OPEN_EVENTS, typed_rows([piece], 0, kept))

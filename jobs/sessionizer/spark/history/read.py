@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import schema
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import located
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from sessionizer.core.definition.rules import SessionRules
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -70,7 +70,7 @@ class History:
 
     def _events(self) -> DataFrame:
         payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.payload]
-        own_time = schema.CLOCK if self.rules.time_mode is TimeMode.EVENT_TIME else schema.TIE
+        own_time = schema.CLOCK if self.rules.clock.has_watermark else schema.TIE
         return self.rows.where(F.col(REASON).isNull()).select(
             schema.KEY,
             schema.CLIENT,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.definition.identity import SESSION_ID_LENGTH
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.history.caps import capped_segments, event_order
 from sessionizer.spark.history.event_size import event_size
@@ -74,10 +74,10 @@ def _timed(events: DataFrame, rules: SessionRules) -> DataFrame:
 
 
 def _timeout_in_force(rules: SessionRules) -> Column:
-    if rules.time_mode is TimeMode.PROCESSING_TIME:
+    if rules.clock.needs_arrivals:
         allowed = "event_time or none, because a history has no arrival times"
-        raise InvalidSpec("rules.time_mode", rules.time_mode.value, allowed)
-    if rules.time_mode is TimeMode.NONE:
+        raise InvalidSpec("rules.time_mode", rules.clock.value, allowed)
+    if not rules.clock.has_gaps:
         return F.lit(NEVER_MS)
     choices = [F.col("timeout_ms")]
     if rules.client_timeouts_ms:

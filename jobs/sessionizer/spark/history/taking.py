@@ -169,7 +169,7 @@ class Taking:
 
         The stream's columns must be able to take the history's.
         """
-        kept = KeptTypes(str(self.spec.rules.time_mode)).add_payload(types_of(guarded.payload))
+        kept = KeptTypes(str(self.spec.rules.clock)).add_payload(types_of(guarded.payload))
         require_in_reach(self.examined.guarded.payload, kept)
         return kept.add_payload(types_of(self.examined.guarded.payload))
 

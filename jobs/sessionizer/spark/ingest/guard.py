@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from sessionizer.errors import Misfits
 from sessionizer.home.clock import epoch_ms
@@ -83,17 +83,17 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
         clock.set(epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
-    event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
+    has_watermark = spec.rules.clock.has_watermark
     as_line = came_as_line(spec.source)
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
     judged = clock.add_clock(mapped).withColumn(REASON, reason)
     valid = F.col(REASON).isNull()
     arrival = F.timestamp_millis(clock.now_ms)
     # what moves the watermark: a client whose clock is ahead must not make the events of others late
-    event_time = F.when(valid, F.least(F.col(EVENT_TIME), arrival)) if event_time_mode else arrival
+    event_time = F.when(valid, F.least(F.col(EVENT_TIME), arrival)) if has_watermark else arrival
     raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _format_as_json(mapped))
     refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
-    if event_time_mode:
+    if has_watermark:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
     else:
         tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
@@ -204,7 +204,7 @@ def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_chec
 
 
 def _event_time_checks(spec: StreamSpec, clock: BatchClock) -> Checks:
-    if spec.rules.time_mode is not TimeMode.EVENT_TIME:
+    if not spec.rules.clock.has_watermark:
         return []
     latest = clock.now_ms + F.lit(spec.rules.future_tolerance_ms)
     at = F.unix_millis(EVENT_TIME)

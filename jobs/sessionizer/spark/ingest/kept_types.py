@@ -35,9 +35,9 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     kept = TYPES_FILE.of(home, lineage).require() if lineage else None
     if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
         return
-    if kept.time_mode != spec.rules.time_mode:
+    if kept.time_mode != spec.rules.clock:
         allowed = f"{kept.time_mode!r}, the clock of this stream's state, or start another stream for another clock"
-        raise InvalidSpec(TIME_MODE, str(spec.rules.time_mode), allowed)
+        raise InvalidSpec(TIME_MODE, str(spec.rules.clock), allowed)
     require_in_reach(payload, kept)
 
 
@@ -72,7 +72,7 @@ def sql_type(kind: pa.DataType) -> str:
 def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
     """Record that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
     kept = TYPES_FILE.of(home, lineage).require() if begun_batch(home.checkpoint(lineage)) is not None else None
-    kept = kept or KeptTypes(str(spec.rules.time_mode))
+    kept = kept or KeptTypes(str(spec.rules.clock))
     more = kept.add_payload(types_of(payload))
     if more != kept or not kept.payload:
         TYPES_FILE.of(home, lineage).write(more)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
@@ -110,13 +110,12 @@ def _sessionized(
 ) -> DataFrame:
     rules = rules_of(spec)
     payload = guarded.payload_fields
-    columns = schema.event_schema(payload, rules.time_mode).names
+    columns = schema.event_schema(payload, rules.clock).names
     group = group_of(F.coalesce(schema.KEY, RAW), spec.key_groups).alias(GROUP)
     events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
     control = _control_rows(spark, punctuations, events, rules)
     all_rows = events.unionByName(control)
-    event_time_mode = rules.time_mode is TimeMode.EVENT_TIME
-    if event_time_mode:
+    if rules.clock.has_watermark:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
     packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
@@ -124,7 +123,7 @@ def _sessionized(
         SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
         rows.EMITTED,
         "append",
-        "eventTime" if event_time_mode else "processingTime",
+        "eventTime" if rules.clock.has_watermark else "processingTime",
         None if initial is None else initial.groupBy(GROUP),
     )
 
@@ -132,7 +131,7 @@ def _sessionized(
 def rules_of(spec: StreamSpec) -> SessionRules:
     """Return the rules of a spec that decide."""
     return SessionRules(
-        time_mode=spec.rules.time_mode,
+        clock=spec.rules.clock,
         watermark_delay_ms=spec.rules.watermark_delay_ms,
         gap_timeout_ms=spec.rules.gap_timeout_ms,
         client_timeouts_ms=dict(spec.rules.client_timeouts),

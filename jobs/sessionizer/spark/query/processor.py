@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
@@ -145,13 +145,13 @@ class SessionProcessor(StatefulProcessor):
         yield from output.rows
 
     def _bounds(self, timer_values: Any, floor_ms: int) -> BatchBounds:
-        mode = self._shared.rules.time_mode
-        watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
-        return BatchBounds.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
+        clock = self._shared.rules.clock
+        watermark = timer_values.getCurrentWatermarkInMs() if clock.has_watermark else 0
+        return BatchBounds.of(clock, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
         """Return all changes so far, including this batch's."""
-        if self._shared.rules.time_mode is TimeMode.NONE:
+        if not self._shared.rules.clock.has_gaps:
             return {}
         kept = self._fingerprint.get()
         known = kept_timeouts(kept[0], self._read_timeouts) if kept else {}

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.kept_timeouts import kept_timeouts
 from sessionizer.core.wire.alignment import united
 from sessionizer.core.wire.canonical import canonical_schema, typed_rows
@@ -73,7 +73,7 @@ def kept_state(home: StreamHome, standing: Standing) -> KeptState:
 
 def open_event_schema(kept: KeptTypes) -> pa.Schema:
     """Return columns for events of every type in ``kept``. Raises ``pa.ArrowTypeError`` for clashing types."""
-    return event_schema(open_payload(kept), TimeMode(kept.time_mode))
+    return event_schema(open_payload(kept), Clock(kept.time_mode))
 
 
 def open_payload(kept: KeptTypes) -> list[pa.Field]:

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 from pydantic import Field, model_validator
 
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.stream_spec.document.duration import HOUR, MINUTE, SECOND, Duration
 from sessionizer.stream_spec.document.names import Text
 from sessionizer.stream_spec.document.section import Section, refusal
@@ -17,14 +17,16 @@ MEBIBYTE: Final = 2**20
 
 def default_idle_after(fields: dict[str, Any]) -> int | None:
     """Return the default in milliseconds: only event time stands still when a source falls quiet."""
-    return IDLE_AFTER if fields.get("time_mode") is TimeMode.EVENT_TIME else None
+    clock: Clock | None = fields.get("clock")
+    return IDLE_AFTER if clock and clock.has_watermark else None
 
 
 class Rules(Section):
     """Timeouts, caps and tolerances. Durations are text with a unit in YAML, milliseconds in Python."""
 
-    time_mode: TimeMode = Field(
-        default=TimeMode.EVENT_TIME,
+    clock: Clock = Field(
+        default=Clock.EVENT_TIME,
+        alias="time_mode",
         strict=False,
         description="The clock of the gap: event_time (of the events), processing_time (of their arrival), or none (no "
         "gap: only closing events and caps end a session).",
@@ -98,7 +100,7 @@ class Rules(Section):
 
     @model_validator(mode="after")
     def _idle_only_in_event_time(self) -> Self:
-        if self.idle_after_ms is not None and self.time_mode is not TimeMode.EVENT_TIME:
-            allowed = f"Omit it or write null, because time_mode is {self.time_mode}"
+        if self.idle_after_ms is not None and not self.clock.has_watermark:
+            allowed = f"Omit it or write null, because time_mode is {self.clock}"
             raise refusal(self.idle_after_ms, allowed, "idle_after")
         return self

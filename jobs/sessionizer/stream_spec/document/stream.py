@@ -6,7 +6,6 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.stream_spec.document.duration import SECOND, Duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
@@ -68,7 +67,7 @@ class StreamSpec(Section):
 
     @model_validator(mode="after")
     def _event_time_is_mapped(self) -> Self:
-        if self.rules.time_mode is TimeMode.EVENT_TIME and self.mapping.event_time is None:
+        if self.rules.clock.has_watermark and self.mapping.event_time is None:
             allowed = "a SQL expression of type timestamp, because rules.time_mode is event_time"
             raise refusal(None, allowed, "mapping", "event_time")
         return self
@@ -84,7 +83,7 @@ class StreamSpec(Section):
     @model_validator(mode="after")
     def _sessions_can_end(self) -> Self:
         ends = (self.mapping.closes, self.rules.max_events, self.rules.max_duration_ms)
-        if self.rules.time_mode is TimeMode.NONE and all(end is None for end in ends):
+        if not self.rules.clock.has_gaps and all(end is None for end in ends):
             allowed = "a SQL expression, because nothing else ends a session: time_mode is none and both caps are null"
             raise refusal(None, allowed, "mapping", "closes")
         return self

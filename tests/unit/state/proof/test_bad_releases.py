@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.errors import ReplayDiffers
 from sessionizer.state.proof.comparison import TABLES, Kind, compare_rows
 from sessionizer.state.proof.explanation import Explanation
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.oracle import Session
 
 
-RULES: Final = SessionRules(TimeMode.EVENT_TIME, 10_000, 30_000, {}, None, None)
+RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {}, None, None)
 SESSIONS: Final = TABLES[0]
 NOTHING_CHANGED: Final = Explanation(())
 

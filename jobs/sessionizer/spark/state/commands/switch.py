@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.source_ids import read_source_ids
@@ -77,7 +76,7 @@ class SwitchRunner(PositionRunner):
         changes = changes_between(decided_by(standing.spec), decisions_of(self.spec))
         require_switch(changes)
         left = recorded_spec(standing.spec, SPEC_FILE.of(self.home, standing.lineage).path)
-        by_events = left.rules.time_mode == TimeMode.EVENT_TIME
+        rules = left.rules
         return SwitchPlan(
             stream=self.home.name,
             lineage=standing.lineage,
@@ -88,7 +87,7 @@ class SwitchRunner(PositionRunner):
             begins=beginning.described,
             unread=unread_of(self.spark, left.source, self.home.platform, standing, kept),
             kept=kept,
-            read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
+            read_until=standing.watermark_ms + rules.watermark_delay_ms if rules.clock.has_watermark else None,
             left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
             trial=self.command.terms,
         )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.batch_logs import planned_batch
-from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
 from sessionizer.core.wire import rows, schema
@@ -137,7 +137,7 @@ class MigratedEvents:
     def _final_by_ms(self) -> int:
         """Return the moment (epoch ms) up to which sessions were over in the newest batch."""
         standing = self.standing
-        if standing.kept.time_mode != TimeMode.EVENT_TIME:
+        if not Clock(standing.kept.time_mode).has_watermark:
             return standing.batch_at
         return planned_batch(self.home.checkpoint(standing.lineage), standing.batch_id).watermark_ms
 

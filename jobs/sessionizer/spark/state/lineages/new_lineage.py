@@ -182,7 +182,7 @@ class NewLineage:
 
     @property
     def _has_watermark(self) -> bool:
-        return self.spec.rules.time_mode == "event_time"
+        return self.spec.rules.clock.has_watermark
 
 
 def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInGroup]]:

@@ -20,7 +20,6 @@ from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.batch_logs import begun_batch, initial_offset
 from sessionizer.checkpoint.file_lists import seen_files
-from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import SessionizerError
 from sessionizer.home.roots import located
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
@@ -76,7 +75,7 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
     None for a source other than Kafka, or a stream on the wall clock.
     """
     source = spec.source
-    if source.format != "kafka" or spec.rules.time_mode != TimeMode.EVENT_TIME:
+    if source.format != "kafka" or not spec.rules.clock.has_watermark:
         return None
     begins: dict[str, dict[str, int]] = beginning.offset or {}
     ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
