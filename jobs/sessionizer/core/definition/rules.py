@@ -1,4 +1,7 @@
-"""The rules of a stream, which decide where one session ends and the next begins. All times are milliseconds."""
+"""The rules of a stream, which decide where one session ends and the next begins. All times are milliseconds.
+
+Only this file and the oracle ask which clock (``rules.time_mode`` of a spec) a stream has. Others ask what it is like.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Any longer timeout counts as this one.
 
 
 class Clock(StrEnum):
-    """The clock that a gap runs on: ``rules.time_mode`` of a spec. Only this file and the oracle ask which it is."""
+    """The clock that a gap runs on."""
 
     EVENT_TIME = "event_time"
     """The time written in the event. Sessions close when the watermark passes."""
