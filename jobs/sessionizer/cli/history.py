@@ -23,6 +23,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import moment_of
+from sessionizer.home.names import SESSIONS, SESSIONS_DAILY
 from sessionizer.home.roots import is_local
 
 if TYPE_CHECKING:
@@ -104,7 +105,6 @@ def report(
     """Update sessions_daily for the days that got sessions since the last run."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
-    from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
@@ -113,8 +113,8 @@ def report(
     with named_failures(stream):
         daily = DailyReport(
             spark,
-            sessions=locations[table_shapes.SESSIONS],
-            daily=locations[table_shapes.SESSIONS_DAILY],
+            sessions=locations[SESSIONS],
+            daily=locations[SESSIONS_DAILY],
             measures=tuple(spec.measures),
             bookmarks=where.bookmarks,
         )
@@ -124,4 +124,4 @@ def report(
         typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
         return
     how = "rebuilt" if done.rebuilt else "refreshed"
-    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[table_shapes.SESSIONS_DAILY]}")
+    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[SESSIONS_DAILY]}")

@@ -14,6 +14,7 @@ from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import names_in
+from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
 from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
@@ -61,7 +62,7 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
 
 def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
     """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
-    location = home.table_locations(spec.sink.path)["sessions"]
+    location = home.table_locations(spec.sink.path)[SESSIONS]
     try:
         return _columns_of(folder_at(location))
     except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.home.data_files import newest_version
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY
 from sessionizer.home.roots import is_uri
 
 QUESTIONS: Final = {
-    "sessions": "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "
+    SESSIONS: "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "
     "from {table} group by all order by all",
-    "quarantine": "select reason, count(*) as n from {table} group by all order by n desc",
-    "late_events": "select date, count(*) as n from {table} group by all order by all",
-    "sessions_daily": "select * from {table} order by date desc, sessions desc limit 20",
+    QUARANTINE: "select reason, count(*) as n from {table} group by all order by n desc",
+    LATE_EVENTS: "select date, count(*) as n from {table} group by all order by all",
+    SESSIONS_DAILY: "select * from {table} order by date desc, sessions desc limit 20",
 }
 """A query for each table, in words that Spark, DuckDB and Polars all understand."""
 

@@ -16,7 +16,13 @@ NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Pattern of a driver's (uid) or lineage's id: safe as part of a file name."""
 
-TABLES: Final = ("sessions", "quarantine", "late_events", "sessions_daily")
+SESSIONS: Final = "sessions"
+QUARANTINE: Final = "quarantine"
+LATE_EVENTS: Final = "late_events"
+SESSIONS_DAILY: Final = "sessions_daily"
+STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
+"""The tables that a batch writes."""
+TABLES: Final = (*STREAMED, SESSIONS_DAILY)
 """Names of a stream's tables."""
 
 

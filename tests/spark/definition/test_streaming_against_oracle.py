@@ -18,10 +18,10 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.merging import merge
+from sessionizer.home import names
 from sessionizer.home.roots import data_root, uri_of
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
-from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
 from support.streams.drawn_logs import commit, draw
 from support.streams.log_feed import batches_that_bring_something
@@ -165,16 +165,16 @@ def assert_as_defined(outcome: Streamed, rules: SessionRules) -> None:
     expected = sessionize(outcome.batches, rules)
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     left = settled(outcome, expected.watermark_ms, rules)
-    emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(table_shapes.SESSIONS))
+    emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(names.SESSIONS))
     closed = Counter(map(session_of_oracle, expected.closed))
     assert not emitted - closed, "emitted before it was final"
     assert emitted + Counter(session_of_record(row, arrivals) for row in left.sessions) == closed
     assert Counter(map(open_event_of_record, left.open_events)) == Counter(
         map(open_event_of_oracle, expected.open_events)
     )
-    late = Counter(map(late_event_of_row, outcome.rows(table_shapes.LATE_EVENTS)))
+    late = Counter(map(late_event_of_row, outcome.rows(names.LATE_EVENTS)))
     assert late == Counter(map(late_event_of_oracle, expected.late))
-    refused = Counter(map(conflict_of_row, outcome.rows(table_shapes.QUARANTINE)))
+    refused = Counter(map(conflict_of_row, outcome.rows(names.QUARANTINE)))
     refused += Counter(map(event_of_record, left.conflicting))
     assert refused == Counter(map(event_of_oracle, expected.conflicting))
     assert outcome.repeated + left.repeated == expected.duplicates_dropped
@@ -188,7 +188,7 @@ def test_what_is_final_is_out_a_step_and_a_batch_later(streamed: Callable[[int],
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     out: Counter[Any] = Counter()
     for runs, owed in zip(outcome.runs, owed_by_batch(outcome.batches, rules), strict=True):
-        out += Counter(session_of_row(row, arrivals) for row in runs[-1].of_table.get(table_shapes.SESSIONS, []))
+        out += Counter(session_of_row(row, arrivals) for row in runs[-1].of_table.get(names.SESSIONS, []))
         assert not Counter(map(session_of_oracle, owed)) - out
 
 
@@ -289,7 +289,7 @@ def happenings(case: Case, outcome: Streamed) -> Counter[str]:
     owed = owed_by_batch(outcome.batches, replace(log.rules, emit_every_ms=case.setting.emit_every_ms))
     quiet = [not batch.events and batch.floor_ms is None for batch in outcome.batches]
     closed_in_quiet = sum(
-        len(runs[-1].of_table.get(table_shapes.SESSIONS, []))
+        len(runs[-1].of_table.get(names.SESSIONS, []))
         for runs, is_quiet in zip(outcome.runs, quiet, strict=True)
         if is_quiet
     )

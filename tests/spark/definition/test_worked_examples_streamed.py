@@ -14,7 +14,7 @@ import pytest
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.spark.sinks import table_shapes
+from sessionizer.home import names
 from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
 from support.places import REPOSITORY
 from support.streams.log_feed import batches_that_bring_something
@@ -75,7 +75,7 @@ RULE_SETS = examples_by_rules()
 def test_a_real_stream_does_as_the_page_says(spark: SparkSession, tmp_path: Path, examples: list[Example]) -> None:
     streamed = run(spark, tmp_path, examples)
     told = [told for example in examples for told in example.told]
-    sessions = Counter(map(session_of_row, streamed.rows(table_shapes.SESSIONS)))
+    sessions = Counter(map(session_of_row, streamed.rows(names.SESSIONS)))
     expected = Counter(
         (session.events[0].key, tuple(event.event_id for event in session.events), session.reason)
         for each in told
@@ -86,9 +86,9 @@ def test_a_real_stream_does_as_the_page_says(spark: SparkSession, tmp_path: Path
     assert Counter(ended_later) == Counter(
         (event.key, event.event_id) for example in examples for event in example.open_events
     )
-    late = Counter(map(late_event_of_row, streamed.rows(table_shapes.LATE_EVENTS)))
+    late = Counter(map(late_event_of_row, streamed.rows(names.LATE_EVENTS)))
     assert late == Counter(late_event_of_oracle(event) for each in told for event in each.late)
-    conflicting = Counter(map(conflict_of_row, streamed.rows(table_shapes.QUARANTINE)))
+    conflicting = Counter(map(conflict_of_row, streamed.rows(names.QUARANTINE)))
     assert conflicting == Counter(event_of_oracle(event) for each in told for event in each.conflicting)
     assert streamed.repeated == sum(len(each.repeated) for each in told)
 

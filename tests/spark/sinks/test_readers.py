@@ -13,6 +13,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql.types import StringType, StructType
 
+from sessionizer.home import names
 from sessionizer.spark.session import EXACTNESS
 from sessionizer.spark.sinks import table_shapes, tables
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -69,7 +70,7 @@ def expression(name: str, kind: str) -> str:
     return f"cast({value} as {kind}) as {name}"
 
 
-TABLES = [table_shapes.SESSIONS, table_shapes.QUARANTINE, table_shapes.LATE_EVENTS]
+TABLES = [names.SESSIONS, names.QUARANTINE, names.LATE_EVENTS]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -93,15 +94,15 @@ def test_polars_reads_it(locations: dict[str, Path], name: str) -> None:
 
 
 def test_the_events_of_a_session_are_an_array_of_structs(locations: dict[str, Path]) -> None:
-    rows = deltalake.DeltaTable(str(locations[table_shapes.SESSIONS])).to_pyarrow_table().to_pylist()
+    rows = deltalake.DeltaTable(str(locations[names.SESSIONS])).to_pyarrow_table().to_pylist()
     assert [event["event_id"] for event in rows[0]["events"]] == ["e1"]
 
 
 def test_columns_are_documented_and_clustered_by_date(spark: SparkSession, locations: dict[str, Path]) -> None:
-    described = spark.sql(f"describe detail delta.`{locations[table_shapes.SESSIONS]}`").collect()[0]
+    described = spark.sql(f"describe detail delta.`{locations[names.SESSIONS]}`").collect()[0]
     assert list(described.clusteringColumns) == ["date"]
     assert described.minReaderVersion == 1
-    fields = spark.read.format("delta").load(str(locations[table_shapes.SESSIONS])).schema
+    fields = spark.read.format("delta").load(str(locations[names.SESSIONS])).schema
     assert all(field.metadata.get("comment") for field in fields)
 
 
@@ -128,8 +129,8 @@ def test_a_new_payload_column_is_added_to_an_existing_table(
 ) -> None:
     wider = [*PAYLOAD, pa.field("device", pa.string())]
     shape = table_shapes.sessions_shape(spec, wider, StructType())
-    tables.ensure_table(spark, shape, str(locations[table_shapes.SESSIONS]))
-    events = spark.read.format("delta").load(str(locations[table_shapes.SESSIONS])).schema["events"].dataType
+    tables.ensure_table(spark, shape, str(locations[names.SESSIONS]))
+    events = spark.read.format("delta").load(str(locations[names.SESSIONS])).schema["events"].dataType
     assert "device" in events.simpleString()
 
 

@@ -20,7 +20,7 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.schema import event_schema
-from sessionizer.spark.sinks import table_shapes
+from sessionizer.home import names
 from sessionizer.spark.state.open_events import KeptState, read_open_events, read_timeouts, reading_state
 from support.expected.checkpoint_log import CheckpointLog
 from support.streams.log_feed import batches_that_bring_something
@@ -126,7 +126,7 @@ def assert_open(spark: SparkSession, outcome: Streamed, case: Case, state: KeptS
     emitted = Counter(
         session_of_row(row, arrivals)
         for runs in outcome.runs[: state.batch_id + 1]
-        for row in runs[-1].of_table.get(table_shapes.SESSIONS, [])
+        for row in runs[-1].of_table.get(names.SESSIONS, [])
     )
     left = Counter(session_of_record(row, arrivals) for part in merged for row in records(part.sessions))
     assert emitted + left == Counter(map(session_of_oracle, expected.closed))

@@ -9,10 +9,10 @@ import pytest
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
+from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.group_logs import FirstLog, carried
 from sessionizer.spark.state.lineages.initial_log import pack
 from sessionizer.state.lineages.handover import Step

@@ -159,11 +159,14 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         (b"name: a\n\tsource: b\n", r"visits\.yaml:2: the YAML is broken \(found a tab character"),
         (b"name: a: b\n", r"visits\.yaml:1: the YAML is broken \(mapping values are not allowed"),
         (b"name: !!python/object/apply:os.getcwd []\n", r"visits\.yaml:1: the YAML is broken \(could not determine"),
-        (b"name: *nobody\n", r"visits\.yaml:1: the YAML is broken \(found undefined alias\)"),
+        (
+            b"name: *nobody\n",
+            r"visits\.yaml:1: the YAML is broken \(an alias \(\*nobody\) is not read: write",
+        ),
         (b"a: 1\n---\nb: 2\n", r"visits\.yaml:2: the YAML is broken"),
         (b"name: 2026-99-99\n", r"visits\.yaml: the YAML is broken \(month must be"),
         (b"? [a]\n: 1\n", r"visits\.yaml:1: the YAML is broken"),
-        (b"a: &a {b: *a}\n", r"visits\.yaml:1: the YAML is broken \(\*a holds itself\)"),
+        (b"a: &a {b: *a}\n", r"visits\.yaml:1: the YAML is broken \(an alias \(\*a\) is not read"),
         (b"a: " + b"{a: " * 50_000, r"visits\.yaml:1: the YAML is broken \(blocks nest too deeply\)"),
         (b"name: \x07\n", r"visits\.yaml.*: the YAML is broken"),
         (b"", r"the spec is empty"),
@@ -202,11 +205,13 @@ def test_a_missing_file_is_told(tmp_path: Path, reviewed: Reviewed) -> None:
     reviewed(raised.value)
 
 
-def test_blocks_may_be_shared(tmp_path: Path) -> None:
+def test_a_shared_value_is_refused_at_its_second_place(tmp_path: Path) -> None:
     good = yaml.safe_dump(changed({"name": "visits"}))
     file = tmp_path / "visits.yaml"
-    file.write_text(good + "rules: {gap_timeout: &short 5 seconds, emit_every: *short}\n")
-    assert load_stream(file).rules.emit_every_ms == 5_000
+    file.write_text(good + "rules:\n  gap_timeout: &short 5 seconds\n  emit_every: *short\n")
+    with pytest.raises(InvalidSpec) as caught:
+        load_stream(file)
+    assert caught.value.line == good.count("\n") + 3
 
 
 def test_specs_are_read_once_and_by_libyaml(tmp_path: Path) -> None:

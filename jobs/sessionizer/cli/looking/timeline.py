@@ -17,6 +17,7 @@ from sessionizer.cli.looking.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at, is_local
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.inspection.timeline import KeptBatch
     from sessionizer.state.lineages.retained import Retained
 
-_TABLES: Final = ("sessions", "late_events", "quarantine")
+_TABLES: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
 _NOTHING: Final = "–"
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
+from sessionizer.home.names import STREAMED
 from sessionizer.spark.sinks.half_written import half_written_batch
-from sessionizer.spark.sinks.table_shapes import STREAMED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -18,6 +18,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import types_of_measures
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.measures import add_measures
+from sessionizer.stream_spec.document.names import SESSION_FACTS
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
@@ -29,18 +30,6 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
-
-SESSION_COLUMNS: Final = (
-    "session_id",
-    "key",
-    "client",
-    "date",
-    "started_at",
-    "ended_at",
-    "duration_ms",
-    "event_count",
-    "close_reason",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +51,7 @@ class History:
         measured = add_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
         dated = measured.withColumn("date", F.to_date("started_at"))
         kept = ["events"] if self.spec.sink.keep_events else []
-        return dated.select(*SESSION_COLUMNS, *self.spec.measures, *kept)
+        return dated.select(*SESSION_FACTS, *self.spec.measures, *kept)
 
     def open_events(self, until_ms: int | None) -> DataFrame:
         """Return the events of the sessions that are not final at ``until_ms``, payload columns last."""

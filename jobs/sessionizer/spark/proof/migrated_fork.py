@@ -18,6 +18,7 @@ from sessionizer.checkpoint.native_copy import copy_sources
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
+from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
@@ -25,7 +26,6 @@ from sessionizer.spark.ingest.kept_types import require_in_reach
 from sessionizer.spark.proof.fork import Fork, copy_recorded_offsets, copying, recorded_offsets
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far

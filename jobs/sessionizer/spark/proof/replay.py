@@ -13,6 +13,7 @@ from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
 from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
+from sessionizer.home.names import STREAMED
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
@@ -21,7 +22,6 @@ from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.result import Death

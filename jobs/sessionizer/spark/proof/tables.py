@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
 from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.spark.sinks.table_shapes import QUARANTINE, STREAMED
 from sessionizer.state.proof.comparison import (
     TABLES,
     TableComparison,
@@ -35,7 +35,7 @@ ROWS_IN_A_PART: Final = 100_000
 _PART: Final = "_part"
 _EVENT: Final = "event"
 _OLD, _NEW = "old", "new"
-_FACTS: Final = {"sessions": "sessions", "late_events": "late", "quarantine": "quarantined"}
+_FACTS: Final = {SESSIONS: "sessions", LATE_EVENTS: "late", QUARANTINE: "quarantined"}
 """By table, the figure of a batch that says how many rows it wrote there."""
 
 

@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from sessionizer.errors import DataAway, TableOwned
 from sessionizer.home.data_files import names_in
 from sessionizer.home.home_identity import owner_name
+from sessionizer.home.names import STREAMED
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
 from sessionizer.state.lineages.noted_rows import has_noted_rows
 

@@ -21,18 +21,12 @@ from pyspark.sql.types import (
 
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.wire import schema
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.stream_spec.document.stream import StreamSpec
-
-SESSIONS: Final = "sessions"
-QUARANTINE: Final = "quarantine"
-LATE_EVENTS: Final = "late_events"
-SESSIONS_DAILY: Final = "sessions_daily"
-STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
-"""The tables that a batch writes."""
 
 _IDS: Final = ("session_id", "events.list.element.event_id")
 _INSTANTS: Final = ("started_at", "ended_at", "events.list.element.event_time")

@@ -17,8 +17,8 @@ from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.errors import DataAway, StateBehindTables
+from sessionizer.home import names
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
-from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import add_measures
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time, unpack
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 
 _TABLES: Final = {
-    rows.SESSIONS: table_shapes.SESSIONS,
-    rows.LATE: table_shapes.LATE_EVENTS,
-    rows.QUARANTINE: table_shapes.QUARANTINE,
+    rows.SESSIONS: names.SESSIONS,
+    rows.LATE: names.LATE_EVENTS,
+    rows.QUARANTINE: names.QUARANTINE,
 }
 """The table for the emitted rows of each kind, in the order in which they are written."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _SOME: Final = -1
 """Batch number for rows of an earlier release, which noted their count but not the batch."""
-_COUNTED_AS: Final = {"sessions": "sessions", "late_events": "late", "quarantine": "quarantined"}
+_COUNTED_AS: Final = {SESSIONS: "sessions", LATE_EVENTS: "late", QUARANTINE: "quarantined"}
 
 
 def noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.state.proof.columns import differing_rows
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class ComparedTable:
 
 
 TABLES: Final = (
-    ComparedTable("sessions", "sessions", ("session_id",), ("emitted_at",)),
-    ComparedTable("late_events", "late_events", ("event_id", "event_time"), ("noticed_at",)),
-    ComparedTable("quarantine", "quarantine", ("source_position", "raw"), ("quarantined_at", "date")),
-    ComparedTable("conflicting_duplicates", "quarantine", ("key", "clock", "event_id"), ("quarantined_at", "date")),
+    ComparedTable(SESSIONS, SESSIONS, ("session_id",), ("emitted_at",)),
+    ComparedTable(LATE_EVENTS, LATE_EVENTS, ("event_id", "event_time"), ("noticed_at",)),
+    ComparedTable(QUARANTINE, QUARANTINE, ("source_position", "raw"), ("quarantined_at", "date")),
+    ComparedTable("conflicting_duplicates", QUARANTINE, ("key", "clock", "event_id"), ("quarantined_at", "date")),
 )
 """The compared tables. A conflicting duplicate is compared by the fields of its event, which ``raw`` holds as JSON."""
 

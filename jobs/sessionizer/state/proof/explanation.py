@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.state.proof.comparison import Kind
 from sessionizer.stream_spec.decisions import Change, leaves
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from sessionizer.state.proof.comparison import Difference
     from sessionizer.stream_spec.document.migration import Migration
 
-SESSIONS: Final = "sessions"
-LATE_EVENTS: Final = "late_events"
-QUARANTINE: Final = "quarantine"
 CONFLICTS: Final = "conflicting_duplicates"
 _ALL: Final = (SESSIONS, LATE_EVENTS, QUARANTINE, CONFLICTS)
 _ANY_COLUMN: Final = ".*"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import committed_batches
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
@@ -12,7 +12,7 @@ from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.room import first_line, unwritable
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import STREAMED, minted_id
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import read_applied
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.standing import Standing
-
-SINKS: Final = ("sessions", "quarantine", "late_events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ class Making:
 
     def _sinks(self) -> list[SinkTable]:
         places = self.stream.table_locations(self.standing.spec["sink"]["path"])
-        versions = {name: self._version(places[name]) for name in SINKS}
+        versions = {name: self._version(places[name]) for name in STREAMED}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 
     def _former_sinks(self) -> list[FormerSink]:
@@ -174,7 +172,7 @@ class Making:
         return [
             FormerSink(folder, name, self._version(self.stream.table_locations(folder)[name]))
             for folder in folders
-            for name in SINKS
+            for name in STREAMED
         ]
 
     def _version(self, location: str) -> int | None:

@@ -13,23 +13,11 @@ from sessionizer.stream_spec.document.section import refusal
 
 ANCHORED: Final = f"^{NAME_PATTERN}$"
 
-SESSION_COLUMNS: Final = frozenset(
-    {
-        "session_id",
-        "key",
-        "client",
-        "started_at",
-        "ended_at",
-        "duration_ms",
-        "event_count",
-        "close_reason",
-        "events",
-        "lineage",
-        "batch_id",
-        "emitted_at",
-        "date",
-    },
-)
+SESSION_FACTS: Final = (
+    "session_id", "key", "client", "date", "started_at", "ended_at", "duration_ms", "event_count", "close_reason",
+)  # fmt: skip
+"""Columns of the table ``sessions`` that tell of a session alone, in their order."""
+SESSION_COLUMNS: Final = frozenset({*SESSION_FACTS, "events", "lineage", "batch_id", "emitted_at"})
 """Columns of every ``sessions`` table. A measure of the same name would hide one."""
 
 EVENT_FIELDS: Final = frozenset({"event_time", "event_id", "closes"})

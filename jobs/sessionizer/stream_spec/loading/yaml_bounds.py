@@ -1,12 +1,11 @@
-"""Bounds on the cost of reading a YAML file of a few hundred bytes. It is counted before anything is built.
+"""Bounds on the cost of reading a YAML file, counted before anything is built.
 
-Aliases and merge keys write a block once and have it built many times: nine levels of nine give 400 million nodes. So
-each alias counts as much as the block that it stands for.
+An alias writes a block once and has it built many times: nine levels of nine give 400 million nodes. So aliases and
+merge keys are refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import yaml
@@ -24,71 +23,20 @@ _MERGE: Final = "<<"
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-@dataclass(slots=True)
-class Extent:
-    """The size of a part of a document when every alias in it is written out."""
-
-    nodes: int = 1
-    depth: int = 0
-
-    def take(self, part: Extent) -> None:
-        """Add a part that is inside this one."""
-        self.nodes += part.nodes
-        self.depth = max(self.depth, part.depth + 1)
-
-
-class Survey:
-    """A count of a document's nodes, event by event."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str | None, Extent]] = [(None, Extent())]
-        self._known: dict[str, Extent] = {}
-
-    @property
-    def nodes(self) -> int:
-        """Number of values and keys of the document so far."""
-        return sum(extent.nodes for _, extent in self._open) - 1
-
-    def see(self, event: yaml.Event) -> None:
-        """Count the next event. Raises MarkedYAMLError, with the line, if the document exceeds a bound."""
-        if isinstance(event, yaml.CollectionStartEvent):
-            self._open.append((event.anchor, Extent()))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._close(*self._open.pop())
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
-        elif isinstance(event, yaml.ScalarEvent):
-            if event.value == _MERGE and event.implicit[0]:
-                raise refused("merge keys (<<) are not read: write the keys out", event)
-            self._close(event.anchor, Extent())
-        self._require_bounds(event)
-
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        known = self._known.get(event.anchor or "")
-        if known is not None:
-            self._open[-1][1].take(known)
-        elif any(anchor == event.anchor for anchor, _ in self._open):
-            raise refused(f"*{event.anchor} holds itself", event)
-
-    def _close(self, anchor: str | None, extent: Extent) -> None:
-        self._open[-1][1].take(extent)
-        if anchor is not None:
-            self._known[anchor] = extent
-
-    def _require_bounds(self, event: yaml.Event) -> None:
-        inner = self._open[-1][1]
-        if len(self._open) - 1 + inner.depth > DEEPEST + 1:
-            raise refused("blocks nest too deeply", event)
-        if self.nodes > MOST_NODES:
-            raise refused(f"more than {MOST_NODES} values, each alias counted as what it stands for", event)
-
-
-def require_bounds(events: Iterable[yaml.Event]) -> Survey:
-    """Count the events of a document. Raises YAMLError for a document that no spec is like."""
-    survey = Survey()
+def require_bounds(events: Iterable[yaml.Event]) -> None:
+    """Raise MarkedYAMLError, with the line, at the first event by which a document exceeds a bound."""
+    nodes = depth = 0
     for event in events:
-        survey.see(event)
-    return survey
+        if isinstance(event, yaml.AliasEvent):
+            raise refused(f"an alias (*{event.anchor}) is not read: write the value out", event)
+        if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+            raise refused("merge keys (<<) are not read: write the keys out", event)
+        nodes += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise refused("blocks nest too deeply", event)
+        if nodes > MOST_NODES:
+            raise refused(f"more than {MOST_NODES} values", event)
 
 
 def require_short_numbers(node: yaml.Node | None) -> None:

@@ -27,7 +27,6 @@ class YamlDocument:
     def __init__(self, text: str, file: Path) -> None:
         """Read ``text``. Raises InvalidSpec for broken or boundless YAML, and for a key that is given twice."""
         self.lines: dict[YamlPath, int] = {}
-        self._noted: set[int] = set()
         try:
             require_bounds(yaml.parse(text, Loader=SafeLoader))
             loader = SafeLoader(text)
@@ -45,10 +44,8 @@ class YamlDocument:
         return next((self.lines[place] for place in known if place in self.lines), None)
 
     def _note_lines(self, node: yaml.Node | None, path: YamlPath, file: Path) -> None:
-        # an anchored block is noted where it first stands: it may hold itself
-        if not isinstance(node, yaml.MappingNode) or id(node) in self._noted:
+        if not isinstance(node, yaml.MappingNode):
             return
-        self._noted.add(id(node))
         for key, child in node.value:
             place, line = (*path, str(key.value)), key.start_mark.line + 1
             if place in self.lines:

@@ -12,6 +12,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -19,7 +20,6 @@ from sessionizer.spark.ingest.kept_types import require_in_reach, require_readab
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents

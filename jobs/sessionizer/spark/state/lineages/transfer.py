@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
+from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.half_written import half_written_batch
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
 from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
 

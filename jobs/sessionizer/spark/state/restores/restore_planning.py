@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import commits_of
+from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.judging import USUAL
-from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.lineages.source_losses import gone_from_source
 from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
 from sessionizer.spark.state.restores.table_rows import count_changes
