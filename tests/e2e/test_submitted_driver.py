@@ -13,8 +13,8 @@ import pytest
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer.launch.driver_environment import plain
 from sessionizer.launch.local_settings import WORKER_DAEMON
-from sessionizer.launch.plain_spark import plain
 from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill

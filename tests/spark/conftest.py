@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.session import spark_session
 from support.fixtures.interpreted import interpreted, is_interpreted
 from support.processes.driver_process import QUICK_JVM

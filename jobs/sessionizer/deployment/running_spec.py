@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -173,3 +174,21 @@ def _reconcile_with_lineage(
         return RunningSpec(spec, record, before, applied=changes)
     kept = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)
+
+
+def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
+    """Return the environment variables that a driver may need, by its file and by the spec that it runs by.
+
+    Never raises: an unreadable spec names none, and its user reports the error.
+    """
+    named: set[str] = set()
+    with suppress(SessionizerError):
+        source = find_stream(streams, home.name).source
+        if source.format == "kafka":
+            named.update(source.options_from_environment.values())
+    with suppress(SessionizerError):
+        lineage = active_lineage(home)
+        record = SPEC_FILE.of(home, lineage).require() if lineage else None
+        kept = record.document.get("source", {}) if record else {}
+        named.update(map(str, (kept.get("options_from_environment") or {}).values()))
+    return frozenset(named)

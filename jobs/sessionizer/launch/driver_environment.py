@@ -1,4 +1,6 @@
-"""The environment variables of a driver on this machine: a list of them, not all that Airflow has.
+"""The environment variables of a driver on this machine, and the locale of every JVM.
+
+A driver gets the variables of a list, not all that Airflow has.
 
 Airflow's processes hold the address of its database, the key of its secrets, and whatever else an installation sets. A
 driver runs the SQL of a spec, and a spec cannot reach a variable that the driver lacks.
@@ -6,9 +8,12 @@ driver runs the SQL of a spec, and a spec cannot reach a variable that the drive
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -30,6 +35,24 @@ GIVEN: Final = (
 
 NEVER: Final = ("AIRFLOW_*", "_AIRFLOW*", "__AIRFLOW*", "SESSIONIZER_NOTIFIER*")
 """Variables that no driver gets, even if a spec or the operator names them: Airflow's own, and the notifier's."""
+
+LOCALE: Final = "C.UTF-8"
+"""The locale of all our JVMs, because that of the machine changes names of files.
+
+Delta names the files of its log with the digits of the locale: under ``ar_EG`` no reader finds a table. A file name
+outside ASCII is lost if the charset is not a Unicode one. This locale is built into every glibc since 2.35.
+"""
+VARIABLE: Final = "LC_ALL"
+"""Variable that wins over LANG and the other variables of its family."""
+LOCALE_VARIABLES: Final = {VARIABLE: LOCALE}
+JVM_LOCALE: Final = "-Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
+"""JVM options that win over ``JAVA_TOOL_OPTIONS``, which wins over the variable."""
+EXECUTORS: Final = "spark.executorEnv."
+"""Spark's setting for a variable of the executors of a cluster."""
+DRIVERS: Final = {"yarn": "spark.yarn.appMasterEnv.", "kubernetes": "spark.kubernetes.driverEnv."}
+"""Prefixes of Spark's setting for a variable of a driver that the cluster starts, by cluster manager."""
+PLAIN_SPARK: Final = "SESSIONIZER_PLAIN_SPARK"
+"""Variable that switches every door to what is private in Spark to the public way."""
 
 
 def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
@@ -70,3 +93,17 @@ def _patterns(written: str) -> tuple[str, ...]:
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def cluster_locale(manager: str | None = None) -> dict[str, str]:
+    """Return Spark settings that give executors the locale, and the driver if ``manager`` starts it."""
+    prefixes = [EXECUTORS, *(DRIVERS[name] for name in DRIVERS if name == manager)]
+    return {f"{prefix}{VARIABLE}": LOCALE for prefix in prefixes}
+
+
+def plain(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether only public interfaces may be used. Raises InvalidSpec for a value that is neither 1 nor 0 nor empty."""
+    value = environment.get(PLAIN_SPARK, "")
+    if value not in ("", "0", "1"):
+        raise InvalidSpec(PLAIN_SPARK, value, "1 (public interfaces of Spark only) or 0, or unset it")
+    return value == "1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from sessionizer.launch.fixed_locale import JVM_LOCALE
+from sessionizer.launch.driver_environment import JVM_LOCALE
 
 LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
 DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.launch.driver_environment import plain
 from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
-from sessionizer.launch.plain_spark import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

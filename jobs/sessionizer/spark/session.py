@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.launch.fixed_locale import LOCALE_VARIABLES, cluster_locale
+from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer.launch.local_settings import is_local, launch_settings, session_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import UnusableConnection
-from sessionizer.launch.fixed_locale import cluster_locale
+from sessionizer.launch.driver_environment import cluster_locale
 from sessionizer.launch.installation import driver_python, has_own_python
 from sessionizer.launch.local_settings import is_local, launch_settings
 from sessionizer_airflow.internals import resolved

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.process_identity import ProcessIdentity, identify, is_alive
-from sessionizer.deployment.named_variables import named_variables
+from sessionizer.deployment.running_spec import named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log

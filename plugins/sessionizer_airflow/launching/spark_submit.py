@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.launch.driver_environment import driver_environment
-from sessionizer.launch.fixed_locale import LOCALE_VARIABLES
+from sessionizer.launch.driver_environment import LOCALE_VARIABLES, driver_environment
 from sessionizer.launch.installation import driver_python
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer_airflow.internals import built_command

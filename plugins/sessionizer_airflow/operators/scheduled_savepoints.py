@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.savepoints import Savepoints
+    from sessionizer.stream_spec.document.stream import Savepoints
     from sessionizer_airflow.project import Project
 
 LABEL: Final = "{{ task.stream }}"

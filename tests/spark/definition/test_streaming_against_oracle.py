@@ -20,7 +20,7 @@ from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.merging import merge
 from sessionizer.home import names
 from sessionizer.home.roots import data_root, uri_of
-from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
 from support.expected.emission import owed_by_batch
 from support.streams.drawn_logs import commit, draw

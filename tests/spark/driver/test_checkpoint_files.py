@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import ExecutorsUnfit
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.driver import executors
 from sessionizer.spark.driver.executors import require_fit_executors
 

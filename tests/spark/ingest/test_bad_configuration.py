@@ -21,7 +21,7 @@ from sessionizer.errors import (
     SourceUnreachable,
     UnwritablePath,
 )
-from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.driver_process import run_to_end

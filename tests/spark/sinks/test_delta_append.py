@@ -14,7 +14,7 @@ from py4j.protocol import REFL_GET_UNKNOWN_SUB_COMMAND_NAME, REFLECTION_COMMAND_
 from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
-from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Self
 import psutil  # type: ignore[import-untyped]
 import pyspark
 
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
-from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.places import REPOSITORY, SUPPORT
 from support.processes.found_process import command_of, runs
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.event import session_id
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
-from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.event import session_id
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import schema

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.launch.local_settings import WORKER_DAEMON, is_local, launch_settings, session_settings
 from sessionizer.launch.package_archive import PackageArchive
-from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 JARS = Path("/platform/jars")

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sessionizer.causes.table import cause_of_error
 from sessionizer.errors import InvalidSpec, PrivateDoorBroken
-from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
+from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.door import door

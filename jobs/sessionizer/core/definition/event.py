@@ -1,8 +1,9 @@
-"""An event and the batch that brings it. All times are milliseconds since 1970, UTC."""
+"""An event, the batch that brings it, and the id of its session. All times are milliseconds since 1970, UTC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.plain_values import written
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.stretch import AdmittedEvent
 
+SESSION_ID_LENGTH: Final = 32
 BYTES_OF_VALUE: Final = 8
 """Bytes that each value counts, without its text or bytes. Null counts 0."""
 
@@ -97,3 +99,17 @@ class Batch:
 def drain_at(arrived_at_ms: int) -> Batch:
     """Return the batch that closes every open session. It has no events, because in event time all would be late."""
     return Batch(events=(), arrived_at_ms=arrived_at_ms, floor_ms=NEVER_MS)
+
+
+def session_id(key: str, started_at_ms: int, first_event_id: str) -> str:
+    """Return the first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id.
+
+    So the same events give the same id, in any replay and any lineage.
+    The three are UTF-8 text with NUL between them. If the key or the id has a NUL itself, a fourth part follows: the
+    length of the key in bytes, which says where the key ends. Such a text has at least four NULs, the others have
+    two, so that no two sessions hash the same text.
+    """
+    parts = [key, str(started_at_ms), first_event_id]
+    if "\0" in key or "\0" in first_event_id:
+        parts.append(str(len(key.encode())))
+    return sha256("\0".join(parts).encode()).hexdigest()[:SESSION_ID_LENGTH]

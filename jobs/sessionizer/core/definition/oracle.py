@@ -19,7 +19,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.event import session_id
 from sessionizer.core.definition.plain_values import order_of
 from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import AdmittedEvent, Stretch, cut, order_in_key

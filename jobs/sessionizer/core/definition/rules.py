@@ -1,6 +1,6 @@
 """The rules of a stream, which decide where one session ends and the next begins. All times are milliseconds.
 
-Only this file and the oracle ask which clock (``rules.time_mode`` of a spec) a stream has. Others ask what it is like.
+Only this file and the oracle ask which clock (``rules.time_mode`` of a spec) a stream has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Clock(StrEnum):
 
     @property
     def has_watermark(self) -> bool:
-        """Whether events bring the clock, so that a watermark says what is late and final. Else arrival is the clock.
+        """Whether events bring the clock, and a watermark decides lateness and ends. Else the clock is their arrival.
 
         On arrival the event's own time only orders the events of one batch (the column ``tie``).
         """

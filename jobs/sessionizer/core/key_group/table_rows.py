@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.event import session_id
 from sessionizer.core.key_group.merging import instants
 from sessionizer.core.wire import schema
 

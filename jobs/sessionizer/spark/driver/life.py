@@ -17,7 +17,7 @@ from sessionizer.control.status.progress_line import ProgressTeller, progress_li
 from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
-from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
+from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
 from sessionizer.lineage.left_out import read_left_out

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.identity import SESSION_ID_LENGTH
+from sessionizer.core.definition.event import SESSION_ID_LENGTH
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.errors import InvalidSpec

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SourceForbidden, SourceMissing
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.ingest.source import check_reachable, kafka_options
 from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics
 

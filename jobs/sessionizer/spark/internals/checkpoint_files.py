@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 
 CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 LOCAL_FILES: Final = "fs.AbstractFileSystem.file.impl"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
 
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class
 

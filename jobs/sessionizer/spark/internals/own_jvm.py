@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from sessionizer.errors import PrivateDoorBroken
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.door import door
 
 DOOR: Final = "own JVM"

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_errors import JavaError
 

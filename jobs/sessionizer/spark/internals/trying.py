@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.catalyst import catalyst, column_of, expression_of
 from sessionizer.spark.internals.door import door
 

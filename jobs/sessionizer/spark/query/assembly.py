@@ -12,7 +12,7 @@ from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded

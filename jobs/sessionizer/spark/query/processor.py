@@ -43,7 +43,7 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import log_tables, pieces
-from sessionizer.launch.plain_spark import plain
+from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.state_socket import answer_within
 from sessionizer.spark.internals.worker_daemon import freeze_imports, hush_init_worker
 

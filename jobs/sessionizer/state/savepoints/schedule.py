@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Verdict
     from sessionizer.state.savepoints.shelf import Savepoint
-    from sessionizer.stream_spec.document.savepoints import Savepoints
+    from sessionizer.stream_spec.document.stream import Savepoints
 
 SCHEDULED: Final = "scheduled"
 """First word of a scheduled savepoint's reason, which tells it from savepoints that users made."""

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from sessionizer.stream_spec.document.brokers import Brokers
-from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
+from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Text
 from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal

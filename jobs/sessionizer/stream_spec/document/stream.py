@@ -6,17 +6,17 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from sessionizer.stream_spec.document.duration import SECOND, Duration
+from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, SECOND, Duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
 from sessionizer.stream_spec.document.rules import Rules
-from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.upgrades import Upgrades
 
 MOST_KEY_GROUPS: Final = 32_768
+WEEK: Final = 7 * MILLISECONDS_OF["day"]
 
 
 class StreamSpec(Section):
@@ -115,4 +115,30 @@ class Sink(Section):
         description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
         "null: streams/<name>/tables.",
         examples=["lake/clicks"],
+    )
+
+
+class Savepoints(Section):
+    """Automatic savepoints. They have no effect on the results, so a change of a field needs no new start."""
+
+    every_ms: Duration | None = Field(
+        default=None,
+        alias="every",
+        description="Time between two scheduled savepoints (duration), while batches come. null: no scheduled "
+        "savepoints.",
+    )
+    native: bool = Field(
+        default=False,
+        description="Whether scheduled savepoints are copies of the checkpoint's files: made in seconds, without "
+        "Spark, for this line of Spark only.",
+    )
+    keep_ms: Duration = Field(
+        default=WEEK,
+        alias="keep",
+        description="Age after which a scheduled savepoint is removed (duration). Those that users made stay.",
+    )
+    at_least: int = Field(
+        default=3,
+        ge=1,
+        description="Number of the newest scheduled savepoints that are kept whatever their age.",
     )

@@ -9,11 +9,10 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.rules import Rules
-from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.secrets import holds_secret
 from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.source import SOURCES
-from sessionizer.stream_spec.document.stream import Sink, StreamSpec
+from sessionizer.stream_spec.document.stream import Savepoints, Sink, StreamSpec
 from sessionizer.stream_spec.document.upgrades import Upgrades
 
 if TYPE_CHECKING:

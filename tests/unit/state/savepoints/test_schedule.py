@@ -15,7 +15,7 @@ from sessionizer.lineage.drained import begin_drain
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
 from sessionizer.state.savepoints.manifest import Kind, write_manifest
 from sessionizer.state.savepoints.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
-from sessionizer.stream_spec.document.savepoints import Savepoints
+from sessionizer.stream_spec.document.stream import Savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
 
 if TYPE_CHECKING:
