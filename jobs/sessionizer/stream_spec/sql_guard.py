@@ -79,7 +79,7 @@ class Scope:
 def refuse_sql(sql: str, scope: Scope) -> str | None:
     """Return what to use instead of ``sql``, or None if it may be resolved."""
     if "${" in sql:
-        return "an expression without ${, because Spark would replace it by a variable of the driver"
+        return "an expression without ${…}, because Spark would replace it by a variable of the driver"
     words = words_of(sql)
     for word in words:
         if word.kind is Kind.UNKNOWN:
