@@ -44,15 +44,15 @@ _BEFORE_BRACKET_TEXT: Final = """
 and array as between both by case char character dec decimal distinct div else escape filter from group ilike in is
 leading like map not numeric or order placing regexp rlike struct then trailing varchar when where within
 """
-_BEFORE_BRACKET: Final = frozenset(_BEFORE_BRACKET_TEXT.split())
-"""Words that may precede a bracket without a call."""
+BEFORE_BRACKET: Final = frozenset(_BEFORE_BRACKET_TEXT.split())
+"""Words that may precede a bracket without a call. Spark itself has only operators by these names: ``and(a, b)``."""
 _LANGUAGE_TEXT: Final = """
 all any asc century collate day dayofweek days decade desc dow doy end epoch false first for hour hours ignore interval
 isodow isoyear last microsecond microseconds millennium millisecond milliseconds minute minutes month months nanosecond
 null nulls quarter respect second seconds some to true unknown week weeks x year years date time timestamp timestamp_ltz
 timestamp_ntz
 """
-_LANGUAGE: Final = _BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
+_LANGUAGE: Final = BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
 """Words of the language that are no names."""
 _BEHIND_TYPE: Final = ("day", "month", "year", "hour", "minute", "second", "to", "without", "time", "zone", "precision")
 _SPECIAL: Final = re.compile(r"\s*(?:now|(?:today|tomorrow|yesterday)\b.*)\s*", re.IGNORECASE | re.DOTALL)
@@ -124,7 +124,7 @@ def _calls(words: Sequence[Word], scope: Scope) -> Iterator[str]:
         if name.removesuffix(word.name) in BUILT_IN:
             name = word.name
         compares = at and words[at - 1].is_name("like", "ilike") and word.is_name("any", "all", "some")
-        if word.is_name(*_BEFORE_BRACKET) or compares:
+        if word.is_name(*BEFORE_BRACKET) or compares:
             continue
         if name in CLOCK_WITHOUT_ARGUMENTS and words[at + 2 : at + 3] and words[at + 2].is_symbol(")"):
             yield f"{SAME_EACH_TIME} {name}(), because {_CLOCK}"
