@@ -121,7 +121,8 @@ def installed_releases(environment: Mapping[str, str] = os.environ) -> list[Inst
         raise InvalidSpec(
             RELEASES_VARIABLE, given, "the absolute path of a folder with a Python environment per release"
         )
-    found = (InstalledRelease(python, _versions_in(python)) for python in sorted(folder.glob("*/bin/python")))
+    own = {name: value for name, value in environment.items() if name not in _OF_DEFAULT}
+    found = (InstalledRelease(python, _versions_in(python, own)) for python in sorted(folder.glob("*/bin/python")))
     return [each for each in found if RELEASE in each.versions]
 
 
@@ -191,9 +192,9 @@ def _lineage_to_start(home: StreamHome) -> tuple[str | None, bool]:
 
 def _default_versions(environment: Mapping[str, str]) -> Mapping[str, str]:
     python = driver_python(environment)
-    return present_versions() if python == sys.executable else _versions_in(Path(python))
+    return present_versions() if python == sys.executable else _versions_in(Path(python), environment)
 
 
-def _versions_in(python: Path) -> dict[str, str]:
-    found = package_versions(str(python), tuple(_PACKAGES.values())) or {}
+def _versions_in(python: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    found = package_versions(str(python), tuple(_PACKAGES.values()), environment) or {}
     return {name: found[package] for name, package in _PACKAGES.items() if package in found}

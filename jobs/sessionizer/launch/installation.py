@@ -42,8 +42,13 @@ def has_own_python(environment: Mapping[str, str] = os.environ) -> bool:
     return driver_python(environment) != sys.executable
 
 
-def package_versions(python: str, names: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the versions of the packages ``names`` in ``python``, as it imports them. None if that does not run."""
+def package_versions(
+    python: str, names: tuple[str, ...], environment: Mapping[str, str] = os.environ
+) -> dict[str, str] | None:
+    """Return the versions of the packages ``names`` in ``python``, as it imports them. None if that does not run.
+
+    ``environment``: variables that it runs with. A PYTHONPATH among them may lead to other packages.
+    """
     try:
         done = subprocess.run(
             [python, "-c", _VERSIONS, *names],
@@ -51,6 +56,7 @@ def package_versions(python: str, names: tuple[str, ...]) -> dict[str, str] | No
             text=True,
             timeout=_ANSWER_WITHIN_S,
             check=True,
+            env=environment,
         )
         found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):

@@ -90,7 +90,7 @@ def folder_of_releases(folder: Path, monkeypatch: pytest.MonkeyPatch, **packages
         python.parent.mkdir(parents=True)
         python.touch()
     (folder / "notes").mkdir()
-    monkeypatch.setattr(releases, "package_versions", lambda python, _: packages.get(Path(python).parts[-3]))
+    monkeypatch.setattr(releases, "package_versions", lambda python, *_: packages.get(Path(python).parts[-3]))
     return {RELEASES_VARIABLE: str(folder)}
 
 
