@@ -187,6 +187,10 @@ def upgrading(platform: Platform) -> Iterator[Upgrading]:
 def place_golden_lineage(platform: Platform) -> None:
     """Put the lineage of the release into the platform's home, as if it had been made there."""
     unpacked = unpack_release(GOLDEN, platform.installation.root / "golden")
+    home = platform.installation.platform_home
+    identity = json.loads((unpacked.home / "home.json").read_text())
+    moved = {**identity, "path": str(home.resolve()), "machine": None, "folder": None}
+    (home / "home.json").write_text(json.dumps(moved))
     place = mounted(platform.home.root)
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(unpacked.home / "streams" / "clicks", place)
