@@ -7,35 +7,76 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer import __version__
+from sessionizer.control.execution import execute
+from sessionizer.control.records.operation_record import Ending
+from sessionizer.core.wire.rows import REVISION
+from sessionizer.deployment.verdicts.engine import STATE
+from sessionizer.deployment.verdicts.verdict import Verdict
+from sessionizer.errors import UnreadableLineage
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
+from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.verbs.restored_stream import Restored
+from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from support.streams.stage import Stage
+
 FOLDERS = sorted(folder for folder in RELEASES.iterdir() if folder.is_dir())
+SAVEPOINTS = [
+    # those of this release are as any other
+    pytest.param(
+        release, kind, id=f"{release.name}-{kind}", marks=[pytest.mark.long] if release.name == __version__ else []
+    )
+    for release in FOLDERS
+    for kind in (CANONICAL, NATIVE)
+]
 
 
 def expected(release: Path) -> object:
     return json.loads((release / EXPECTED).read_text())
 
 
+def revision_of(stage: Stage) -> str:
+    assert stage.lineage
+    kept = CHECKPOINT_FILE.of(stage.stream_home, stage.lineage).require()
+    assert kept
+    return kept.revision
+
+
+def upgrade(spark: SparkSession, stage: Stage) -> None:
+    """Bring the stream to the head as `sessionizer upgrade` does."""
+    home, command = stage.stream_home, Upgrade(trial=0)
+    found = ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
+    plan = found.look()
+    assert (STATE, Verdict.MIGRATE) in {(each.name, each.verdict) for each in plan.decision.differences}
+    assert execute(approved(home, Upgrade.name, plan), found).outcome is Ending.DONE
+
+
 @pytest.mark.parametrize("release", FOLDERS, ids=lambda folder: folder.name)
 def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, release: Path) -> None:
     stage = unpack_release(release, tmp_path)
-    before = sessions_of(spark, stage)
+    before, lineage = sessions_of(spark, stage), stage.lineage
+    if revision_of(stage) != REVISION:
+        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade`"):
+            require_readable_lineage(stage.stream_home, str(lineage))
+        upgrade(spark, stage)
+        assert stage.lineage != lineage
+        assert revision_of(stage) == REVISION
     drain(spark, stage)
     assert sessions_of(spark, stage) == expected(release) != before
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", [CANONICAL, NATIVE])
-@pytest.mark.parametrize("release", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(("release", "kind"), SAVEPOINTS)
 def test_a_savepoint_of_a_release_is_restored(spark: SparkSession, tmp_path: Path, release: Path, kind: str) -> None:
     stage = unpack_release(release, tmp_path, kind)
     before = stage.lineage

@@ -27,6 +27,7 @@ from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import log_of
 from sessionizer.core.wire.codec import decode, encode
+from sessionizer.core.wire.tombstones import open_log
 from sessionizer.core.wire.wide import log_tables
 from support.streams.payloads import arrow_column, shown
 
@@ -51,12 +52,17 @@ class Group:
     plan: Plan = NO_PLAN
     open_in_group: OpenInGroup = NOTHING_OPEN
 
-    def read(self) -> list[pa.Table]:
+    def stored(self) -> list[pa.Table]:
         return [decode(blob) for blob in self.log]
+
+    def read(self) -> list[pa.Table]:
+        return open_log(self.log)
 
     def apply(self, step: Step) -> None:
         if step.append is not None:
             self.log += map(encode, log_tables(step.append))
+        if step.merged is not None and step.merged.tombstones is not None:
+            self.log.append(encode(step.merged.tombstones))
         elif step.merged is not None:
             self.log = [encode(piece) for table in step.merged.open_events for piece in log_tables(table)]
         self.plan = step.plan
@@ -92,9 +98,9 @@ class InMemoryGroups:
             events = [event for event in batch.events if group_of(event.key, len(self.groups)) == number]
             if events or told:
                 arrivals = Arrivals(self._tables(events, batch.arrived_at_ms), dict(self._changes))
-                self._carry_out(group, take_batch(number, self.shared, group.plan, arrivals, clock, group.read))
+                self._carry_out(group, take_batch(number, self.shared, group.plan, arrivals, clock, group.stored))
         for number, group in enumerate(self.groups):
-            step = take_timer(number, self.shared, group.plan, clock, group.read)
+            step = take_timer(number, self.shared, group.plan, clock, group.stored)
             if step is not None:
                 self._carry_out(group, step)
         shown = (min(event.event_time_ms or 0, batch.arrived_at_ms) for event in batch.events)  # as the guard has it

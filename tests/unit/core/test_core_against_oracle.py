@@ -14,6 +14,7 @@ from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import AdmittedEvent, cut
+from sessionizer.core.key_group import merging
 from sessionizer.core.key_group.open_in_group import latest
 from sessionizer.core.wire import wide
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
@@ -86,6 +87,22 @@ def test_large_groups_equal_the_oracle(log: Log) -> None:
     assert Counter(sessions) == Counter(map(row_of, expected.closed))
     assert open_events == events_of(admitted.event for admitted in expected.open_events)
     assert groups.repeated == expected.duplicates_dropped
+
+
+@pytest.fixture(scope="module")
+def no_log_is_written_anew() -> Iterator[None]:
+    """Each merge only adds tombstones, as long as anything is open."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "DELETED_BEFORE_REWRITE", 1)
+        patch.setattr(merging, "TABLES_BEFORE_REWRITE", NEVER_MS)
+        yield
+
+
+@pytest.mark.usefixtures("no_log_is_written_anew")
+@settings(max_examples=250, deadline=None)
+@any_log
+def test_logs_with_tombstones_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
+    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
 
 
 @settings(max_examples=300, deadline=None)

@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ import sessionizer
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.core.wire.tombstones import tombstones
 from sessionizer.errors import UnreadableLineage
 from sessionizer.home.json_record import WRITER
 from sessionizer.lineage import checkpoint_record
@@ -138,6 +140,7 @@ def layout() -> dict[str, Any]:
         "revision": rows.REVISION,
         "checkpoint_format": CHECKPOINT_FORMAT,
         "initial": rows.INITIAL,
+        "tombstones": str(tombstones(np.zeros(1, np.bool_)).schema).splitlines(),
         "canonical": {
             mode.value: str(canonical_schema(schema.event_schema(PAYLOAD, mode))).splitlines() for mode in Clock
         },

@@ -53,13 +53,13 @@ class Look:
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
         """Return the open sessions of one key."""
         from sessionizer.core.key_group.contents import sessions_of_key  # noqa: PLC0415  fast --help
-        from sessionizer.core.wire.codec import decode  # noqa: PLC0415
+        from sessionizer.core.wire.tombstones import open_log  # noqa: PLC0415
         from sessionizer.spark.state.looking import read_log_of  # noqa: PLC0415
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
         with reading_state(self.spark):
             group, blobs = read_log_of(self.spark, self.state, key)
-        sessions = sessions_of_key([decode(blob) for blob in blobs], key, self.rules, self.payload)
+        sessions = sessions_of_key(open_log(blobs), key, self.rules, self.payload)
         head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
         said = (
             f"key {key}, in key group {group}: {len(sessions) or 'no'} open session{'s' if len(sessions) != 1 else ''}"

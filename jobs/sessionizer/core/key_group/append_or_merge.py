@@ -19,6 +19,7 @@ from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, 
 from sessionizer.core.key_group.ordering import int64s
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import admitted_after
+from sessionizer.core.wire.tombstones import appended_since_merge, drop_deleted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,8 +85,9 @@ class GroupRules:
 class Step:
     """The changes to a group's state, and the rows to emit.
 
-    ``append`` is a table to add to the log. After ``merged`` the log is ``merged.open_events``. Both are written in the
-    pieces of ``log_tables``. ``open_in_group`` describes the open events after the step, None if nothing changed.
+    ``append`` is a table to add to the log, in the pieces of ``log_tables``. After ``merged`` the log gets
+    ``merged.tombstones``, or is ``merged.open_events`` if there are none. ``open_in_group`` describes the open events
+    after the step, None if nothing changed.
     """
 
     plan: Plan
@@ -111,11 +113,14 @@ def take_batch(
     bounds: BatchBounds,
     read_log: Callable[[], Sequence[pa.Table]],
 ) -> Step:
-    """Return the step of ``group`` for its arrivals. ``read_log`` is called only if the step is a merge."""
+    """Return the step of ``group`` for its arrivals. ``read_log`` is called only if the step is a merge.
+
+    It returns all tables of the log, tombstones included.
+    """
     late, new, due = _admit(group, shared, arrivals, bounds)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
     if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
-        step = _merge(group, shared, [*read_log(), *new], bounds, sum(table.num_rows for table in new))
+        step = _merge(group, shared, read_log(), bounds, new)
     else:
         step = Step(_plan_next(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None)
         step.open_in_group = _brought(group, shared, new[0], step.plan) if new else None
@@ -133,12 +138,13 @@ def take_timer(
 
 
 def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds) -> Step:
-    """Return the first step of ``group``, which begins with ``log`` as its state. The log is not merged.
+    """Return the first step of ``group``, which begins with all tables of ``log`` as its state. It is not merged.
 
     Its timer is after the instant up to which this batch is final, so that the batch emits none of its sessions.
     """
+    undecided = sum(_weight(table) for table in appended_since_merge(log) if admitted_after(table))
+    log = drop_deleted(log)
     due = min((at for at in (earliest_due(table, shared.rules) for table in log) if at is not None), default=None)
-    undecided = sum(_weight(table) for table in log if admitted_after(table))
     plan = _plan_next(shared.aligned(due, group), undecided, bounds)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     open_in_group = OpenInGroup(
@@ -187,19 +193,24 @@ def _admit(
     return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
 
 
-def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds, admitted: int = 0) -> Step:
+def _merge(
+    group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds, new: Sequence[pa.Table] = ()
+) -> Step:
+    log = [*log, *new]
     if not log:
         return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
-    merged = merge(log, bounds.final_by, shared.rules, shared.payload)
+    merged = merge(log, bounds.final_by, shared.rules, shared.payload, keeps_log=True)
     plan = _plan_next(shared.aligned(merged.open.due_ms, group), 0, bounds)
+    held = merged.open_events if merged.tombstones is None else log
     open_in_group = OpenInGroup(
         sessions=merged.open.sessions,
         latest_due_ms=latest(shared.aligned(merged.open.latest_due_ms, group), plan.at),
-        held_bytes=sum(int(table.nbytes) for table in merged.open_events),
-        admitted=admitted,
+        held_bytes=sum(int(table.nbytes) for table in held),
+        admitted=sum(table.num_rows for table in new),
         merged=True,
     )
-    return Step(plan, merged=merged, open_in_group=open_in_group)
+    append = new[0] if new and merged.tombstones is not None else None
+    return Step(plan, append=append, merged=merged, open_in_group=open_in_group)
 
 
 def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenInGroup:

@@ -15,6 +15,7 @@ from sessionizer.core.key_group.would_be import would_be_sessions
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_of_values
 from sessionizer.core.wire.json_text import json_objects
+from sessionizer.core.wire.tombstones import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,8 +37,8 @@ class KeyWeight:
 class GroupContents:
     """The contents of one key group.
 
-    ``blobs`` is their number and ``blob_bytes`` their size in the state. ``bytes`` is the decoded size of the events.
-    ``sessions`` counts without repeats. The first session could end at ``first_due_ms`` (epoch ms), the last at
+    ``blobs`` is their number and ``blob_bytes`` their size in the state. ``bytes`` is the decoded size of the open
+    events. ``sessions`` counts without repeats. The first session could end at ``first_due_ms`` (epoch ms), the last at
     ``last_due_ms``. None means never.
     """
 
@@ -59,16 +60,15 @@ class GroupContents:
         return cls(**{**value, "heaviest": tuple(KeyWeight(**each) for each in value["heaviest"])})
 
 
-def contents_of(
-    log: Sequence[pa.Table], key_group: int, blob_bytes: int, rules: SessionRules, heaviest: int
-) -> GroupContents:
-    """Return the contents of a group's ``log``, oldest table first, with as many keys as ``heaviest`` says."""
+def contents_of(blobs: Sequence[bytes], key_group: int, rules: SessionRules, heaviest: int) -> GroupContents:
+    """Return the contents of the log in ``blobs``, oldest first, with as many keys as ``heaviest`` says."""
+    log = open_log(blobs)
     ends = ends_of_open(log, rules)
     weights = _weights(log, key_group)
     return GroupContents(
         key_group=key_group,
-        blobs=len(log),
-        blob_bytes=blob_bytes,
+        blobs=len(blobs),
+        blob_bytes=sum(map(len, blobs)),
         bytes=sum(each.bytes for each in weights),
         events=sum(table.num_rows for table in log),
         keys=len(weights),

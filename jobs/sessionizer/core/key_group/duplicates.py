@@ -9,15 +9,14 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sessionizer.core.key_group.cutting import Bools, Int64s, cut_sessions
-from sessionizer.core.key_group.distinct import surely_distinct
-from sessionizer.core.key_group.ordering import CapsOfRows, codes, int64s, ordered_events, session_order, whole_column
+from sessionizer.core.key_group.ordering import CapsOfRows, codes, int64s, ordered_events, session_order
 from sessionizer.core.key_group.repeats import Repeats
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_that_count
@@ -47,6 +46,10 @@ class Admissions:
     columns: Sequence[frozenset[str]]
     caps: Sequence[Caps]
 
+    def select(self, rows: Int64s) -> Admissions:
+        """Return the admissions of the given rows alone."""
+        return replace(self, turn=self.turn[rows], late_before=self.late_before[rows], terms=self.terms[rows])
+
 
 @dataclass(slots=True)
 class Verdicts:
@@ -69,8 +72,6 @@ class Verdicts:
 def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Verdicts:
     """Decide on every row of a group's events."""
     verdicts = Verdicts.all_kept(table.num_rows)
-    if surely_distinct(whole_column(table, schema.EVENT_ID)):
-        return verdicts
     event_id, distinct = codes(table, schema.EVENT_ID)
     if distinct == table.num_rows:
         return verdicts
@@ -147,7 +148,7 @@ class _Deciding:
         in_question[self._key[rows]] = True
         seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
         order = self._order[seen[self._order]]
-        caps = CapsOfRows.of(self._admissions.caps, self._admissions.terms)
+        caps = CapsOfRows.of(self._admissions.caps, self._admissions.terms[order])
         cuts = cut_sessions(ordered_events(self._table, self._key, order, caps, self._size))
         is_open = np.zeros(len(seen), np.bool_)
         is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
-from sessionizer.core.key_group.duplicates import Admissions, find_duplicates
+from sessionizer.core.key_group.distinct import surely_distinct
+from sessionizer.core.key_group.duplicates import Admissions, Verdicts, find_duplicates
 from sessionizer.core.key_group.ordering import (
     CapsOfRows,
     Positions,
@@ -25,12 +26,19 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import aligned, aligned_table, united
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
 from sessionizer.core.wire.event_size import sizes_that_count
+from sessionizer.core.wire.tombstones import stored_log, tombstones
 from sessionizer.core.wire.wide import is_wide, wide_type, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.core.definition.rules import Caps, SessionRules
+
+
+DELETED_BEFORE_REWRITE: Final = 1 / 3
+"""A log of which this share of the rows is deleted is written anew. An event is then written about three times."""
+TABLES_BEFORE_REWRITE: Final = 128
+"""A log of this many tables is written anew, because each table costs time to open."""
 
 
 class Ends(NamedTuple):
@@ -49,7 +57,8 @@ class Merged:
     """The outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
     ``open_events`` has one table for the events of each ``Terms``. ``open`` describes the sessions that the open events
-    make. ``repeated`` is the number of events dropped as duplicates.
+    make. ``repeated`` is the number of events dropped as duplicates. If the open events stay in the log, there are
+    ``tombstones`` to append to it, and ``open_events`` is empty.
     """
 
     sessions: pa.RecordBatch | None
@@ -57,6 +66,7 @@ class Merged:
     conflicting: pa.Table | None
     repeated: int
     open: Ends
+    tombstones: pa.Table | None = None
 
 
 class Terms(NamedTuple):
@@ -66,22 +76,34 @@ class Terms(NamedTuple):
     caps: Caps
 
 
-def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payload: schema.Payload) -> Merged:
+def merge(
+    log: Sequence[pa.Table],
+    final_by_ms: int,
+    rules: SessionRules,
+    payload: schema.Payload,
+    *,
+    keeps_log: bool = False,
+) -> Merged:
     """Split the sessions final by ``final_by_ms`` from the open events of a group's log.
 
-    Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the
-    admitted tables of one group, oldest first, each stamped by ``mark_admitted``. If they are large, the outcome has
-    wide offsets (``wide.widened``) and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type
-    in common between two tables, or between a table and ``payload``.
+    Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the tables
+    of one group, oldest first, each stamped by ``mark_admitted``, and tombstones. ``keeps_log``: whether the open
+    events may stay in the log. If the tables are large, the outcome has wide offsets (``wide.widened``) and leaves in
+    ``wide.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
+    table and ``payload``.
     """
     laid = laid_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
+    deleted = _deleted_rows(laid, final)
+    keeps_log = keeps_log and len(log) < TABLES_BEFORE_REWRITE and deleted.sum() < len(deleted) * DELETED_BEFORE_REWRITE
+    open_events = () if keeps_log else tuple(_open_events(laid, ~final))
     return Merged(
         sessions=sessions_of(laid, final, payload),
-        open_events=tuple(_open_events(laid, ~final)),
+        open_events=open_events,
         conflicting=laid.conflicting,
         repeated=laid.repeated,
         open=_ends_of(laid.cuts.due[~final]),
+        tombstones=tombstones(deleted) if keeps_log else None,
     )
 
 
@@ -100,17 +122,16 @@ def _ends_of(due: Int64s) -> Ends:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A log without its repeats, in session order.
+    """A log in session order.
 
-    ``order`` holds the positions of the rows of ``events`` in session order, ``cuts`` the sessions in that order.
-    ``terms`` is each row's position among the columns and caps of ``admissions``.
+    ``events`` are all stored rows. ``order`` holds the positions of those that are neither deleted nor repeats, in
+    session order, ``cuts`` the sessions in that order.
     """
 
     events: pa.Table
     order: Positions
     cuts: Cuts
     admissions: Admissions
-    terms: Int64s
     conflicting: pa.Table | None
     repeated: int
 
@@ -121,19 +142,31 @@ def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Paylo
     Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
     ``payload``.
     """
-    events = widened(_gathered(log, payload)).combine_chunks()
+    stored = stored_log(log)
+    events = widened(_gathered(stored.tables, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
-    admissions = _admissions(log, rules)
-    terms = admissions.terms
-    verdicts = find_duplicates(events, key, admissions)
-    conflicting = events.filter(pa.array(verdicts.conflicting)) if verdicts.conflicting.any() else None
-    repeated = int(verdicts.repeated.sum())
-    if conflicting is not None or repeated:
-        events, key, terms = events.filter(pa.array(verdicts.kept)), key[verdicts.kept], terms[verdicts.kept]
+    admissions = _admissions(stored.tables, rules)
+    refused = _refused(events, key, admissions, ~stored.deleted)
+    left_out = stored.deleted | refused.repeated | refused.conflicting
     order = session_order(events, key)
+    order = order[~left_out[order]] if left_out.any() else order
     sizes = sizes_that_count(events, admissions.caps)
-    cuts = cut_sessions(ordered_events(events, key, order, CapsOfRows.of(admissions.caps, terms), sizes))
-    return LaidOut(events, order, cuts, admissions, terms, conflicting, repeated)
+    caps = CapsOfRows.of(admissions.caps, admissions.terms[order])
+    cuts = cut_sessions(ordered_events(events, key, order, caps, sizes))
+    conflicting = events.filter(pa.array(refused.conflicting)) if refused.conflicting.any() else None
+    return LaidOut(events, order, cuts, admissions, conflicting, int(refused.repeated.sum()))
+
+
+def _refused(events: pa.Table, key: Int64s, admissions: Admissions, stored: Bools) -> Verdicts:
+    """Return the verdicts on all rows. Rows that are not ``stored`` any more are compared with nothing."""
+    verdicts = Verdicts.all_kept(events.num_rows)
+    ids = whole_column(events, schema.EVENT_ID)
+    if surely_distinct(ids if stored.all() else ids.filter(pa.array(stored))):
+        return verdicts
+    rows = np.flatnonzero(stored)
+    among = find_duplicates(events.filter(pa.array(stored)), key[rows], admissions.select(rows))
+    verdicts.repeated[rows], verdicts.conflicting[rows] = among.repeated, among.conflicting
+    return verdicts
 
 
 def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
@@ -168,11 +201,18 @@ def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
     return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
 
 
+def _deleted_rows(laid: LaidOut, final: Bools) -> Bools:
+    """Return which stored rows belong to no open session after the ``final`` ones have left."""
+    deleted = np.ones(laid.events.num_rows, np.bool_)
+    deleted[_rows_of(laid.order, laid.cuts, ~final)] = False
+    return deleted
+
+
 def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
     """Yield the events of the selected ``sessions``, one table for each terms, with only the columns of those terms."""
     rows = _rows_of(laid.order, laid.cuts, sessions)
     for number, (columns, caps) in enumerate(zip(laid.admissions.columns, laid.admissions.caps, strict=True)):
-        ours = rows[laid.terms[rows] == number]
+        ours = rows[laid.admissions.terms[rows] == number]
         if len(ours):
             kept = laid.events.select([name for name in laid.events.column_names if name in columns])
             # No event here repeats any more, so all count as admitted before every later batch.

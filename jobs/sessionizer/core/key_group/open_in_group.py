@@ -11,8 +11,9 @@ class OpenInGroup:
     """The open ``sessions`` of a key group, and the clock ``latest_due_ms`` at which the last is emitted.
 
     ``latest_due_ms`` is in epoch ms, None for never. ``admitted`` counts the events of the batch. ``held_bytes`` is the
-    size of the open events. A group that merged reports all open sessions. A group that did not (``merged`` false)
-    has not read its state: it reports only the new events, and ``sessions`` is the number of their keys.
+    size of the stored events, with finished ones that no merge has removed yet. A group that merged reports all open
+    sessions. A group that did not (``merged`` false) has not read its state: it reports only the new events, and
+    ``sessions`` is the number of their keys.
     """
 
     sessions: int

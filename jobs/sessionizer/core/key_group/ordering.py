@@ -32,6 +32,8 @@ class CapsOfRows(NamedTuple):
     def of(cls, caps: Sequence[Caps], which: Int64s) -> CapsOfRows:
         """Return the caps of each row, given for each row its position in ``caps`` (``which``)."""
         each = [[NEVER_MS if cap is None else cap for cap in kind] for kind in zip(*caps, strict=True)]
+        if len(caps) == 1:
+            return cls(*(np.full(len(which), value) for (value,) in each))
         return cls(*(np.array(values, np.int64)[which] for values in each))
 
 
@@ -98,7 +100,7 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
 def ordered_events(
     table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
 ) -> OrderedEvents:
-    """Return the columns that decide on cuts, in session order.
+    """Return the columns that decide on cuts, in session order, in which ``caps`` are already.
 
     ``size`` is the size of each row in bytes, None if no cap counts bytes.
     """
@@ -107,8 +109,6 @@ def ordered_events(
         int64s(table, schema.CLOCK)[order],
         table.column(schema.CLOSES).to_numpy()[order],
         int64s(table, schema.TIMEOUT)[order],
-        caps.max_events[order],
-        caps.max_duration[order],
-        caps.max_bytes[order],
+        *caps,
         None if size is None else np.concatenate([[0], np.cumsum(size[order])]),
     )

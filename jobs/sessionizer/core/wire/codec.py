@@ -61,6 +61,13 @@ def mark_continued(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _CONTINUES: b"1"})
 
 
+def mark_first(table: pa.Table) -> pa.Table:
+    """Remove the stamp of ``mark_continued``."""
+    metadata = dict(table.schema.metadata or {})
+    metadata.pop(_CONTINUES, None)
+    return table.replace_schema_metadata(metadata)
+
+
 def continues(table: pa.Table) -> bool:
     """Whether ``mark_continued`` stamped the table."""
     return _CONTINUES in (table.schema.metadata or {})

@@ -37,5 +37,5 @@ INITIAL: Final = "key_group int, number int, of int, blob binary"
 ``key_group`` is the group's label, ``number`` the blob's place in the log, ``of`` the number of blobs.
 """
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The revision of the blobs in the state. A new revision needs a migration."""

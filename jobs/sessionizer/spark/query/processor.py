@@ -3,8 +3,8 @@
 A thin adapter: it moves blobs between Spark and ``core.key_group.append_or_merge``, which decides everything.
 Per group it keeps four variables, whose Spark schemas never change (the blobs carry their own):
 
-- ``log`` (list of ``blob binary``): one blob per batch since the last merge, before them the merged rest (apart by what
-  its events were admitted by);
+- ``log`` (list of ``blob binary``): the merged rest of when it was last written anew (apart by what its events were
+  admitted by), then a blob per batch, and after each merge the tombstones (``sessionizer.core.wire.tombstones``);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
 - ``timeouts`` (``changes binary``): the clients' timeouts changed by punctuations
@@ -174,9 +174,10 @@ class SessionProcessor(StatefulProcessor):
         return Plan(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
 
     def _apply(self, step: Step, planned: Plan, bounds: BatchBounds) -> None:
-        if step.append is not None:
-            for piece in log_tables(step.append):
-                self._log.appendValue(_encode_value(piece))
+        for piece in log_tables(step.append) if step.append is not None else ():
+            self._log.appendValue(_encode_value(piece))
+        if step.merged is not None and step.merged.tombstones is not None:
+            self._log.appendValue(_encode_value(step.merged.tombstones))
         elif step.merged is not None:
             self._replace_log(step.merged.open_events)
         self._move_timer(planned, step.plan, bounds)

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sessionizer.core.key_group.contents import GroupContents, contents_of
-from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of
@@ -78,8 +77,7 @@ def _describer(
     def describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
         for label, blobs in logs_in(batches):
-            log = [decode(blob) for blob in blobs]
-            contents = contents_of(log, numbers[label], sum(map(len, blobs)), rules, heaviest)
+            contents = contents_of(blobs, numbers[label], rules, heaviest)
             yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
 
     return describe

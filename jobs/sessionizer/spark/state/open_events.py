@@ -20,10 +20,10 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.kept_timeouts import kept_timeouts
 from sessionizer.core.wire.alignment import united
 from sessionizer.core.wire.canonical import canonical_schema, typed_rows
-from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.core.wire.schema import event_schema
+from sessionizer.core.wire.tombstones import open_log
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -165,7 +165,7 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
         for label, blobs in logs_in(batches):
-            rows = typed_rows([decode(blob) for blob in blobs], numbers[label], events)
+            rows = typed_rows(open_log(blobs), numbers[label], events)
             yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
 
     return open_groups

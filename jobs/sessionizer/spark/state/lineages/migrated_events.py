@@ -18,8 +18,8 @@ from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
-from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_numbers
+from sessionizer.core.wire.tombstones import open_log
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -149,7 +149,7 @@ class MigratedEvents:
         def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             numbers = group_numbers(key_groups)
             for label, blobs in logs_in(batches):
-                found = decided_rows([decode(blob) for blob in blobs], numbers[label], shared, final_by_ms, events)
+                found = decided_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
                 output.step(Step(NO_PLAN, merged=found.merged))
                 output.table(rows.OPEN_EVENTS, found.rows)

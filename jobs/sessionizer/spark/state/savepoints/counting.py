@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
-from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.rows import INITIAL
+from sessionizer.core.wire.tombstones import open_log
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
@@ -105,7 +105,7 @@ def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> d
 def _log_maker(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number_and_count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for label, blobs in logs_in(batches):
-            makes = pa.array([_counts([decode(blob) for blob in blobs], rules)], pa.struct(_OF_GROUP))
+            makes = pa.array([_counts(open_log(blobs), rules)], pa.struct(_OF_GROUP))
             for number, blob in enumerate(blobs):
                 row = log_row(label, number, len(blobs), blob)
                 yield row.append_column(_MAKES, pa.nulls(1, makes.type) if number else makes)
@@ -122,7 +122,7 @@ def _held_together(of_groups: DataFrame) -> Held:
 def _log_counter(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, blobs in logs_in(batches):
-            yield pa.RecordBatch.from_pylist([_counts([decode(blob) for blob in blobs], rules)], schema=_OF_GROUP)
+            yield pa.RecordBatch.from_pylist([_counts(open_log(blobs), rules)], schema=_OF_GROUP)
 
     return count
 
