@@ -119,14 +119,14 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = environment_like_this(tmp_path / "releases" / "old")
-    new = environment_with_release(tmp_path / "new", "0.2.0")
+    new = environment_with_release(tmp_path / "new", "9.0.0")
     site = Site(watched, new, tmp_path / "releases", monkeypatch)
     site.catch_up(old, 2)
     before, release = site.stage.lineage, site.ran_by(RELEASE)
     plan = site.approve(new, "upgrade", "--new-lineage", "--roll-back-if-failed")
     assert str(old.parent.parent) in plan["rollback"]
     left = site.stage.lineage
-    assert (left == before, site.ran_by(RELEASE)) == (False, "0.2.0")
+    assert (left == before, site.ran_by(RELEASE)) == (False, "9.0.0")
 
     break_release(new)
     site.feed(2)
