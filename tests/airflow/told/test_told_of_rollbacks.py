@@ -49,7 +49,7 @@ class Site:
 
     def __init__(self, watched: WatchedStream, default: Path, releases: Path, patch: pytest.MonkeyPatch) -> None:
         self.watched, self.default, self.releases = watched, default, releases
-        self.stage = watched.stage(clicks_spec())
+        self.stage = watched.stage(clicks_spec(idle_after=None))
         self.clicks = watched.home.platform / "clicks"
         self.files = write_click_files(self.clicks, files=10)
         self.jars = jar_folder()
@@ -143,6 +143,7 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     assert all(part in site.ask("status") for part in (f"lineage {left} failed", str(before), str(old)))
 
 
+@pytest.mark.timeout(1_200)
 def test_open_sessions_stay_whole_from_one_spark_to_the_next_and_back(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

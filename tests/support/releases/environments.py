@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
+import sessionizer
 from sessionizer.launch.installation import PACKAGE
 from support.places import REPOSITORY
 from support.processes.driver_process import environment
@@ -19,11 +20,17 @@ UV: Final = REPOSITORY / ".tools" / "bin" / "uv"
 PROGRAM_WITHIN_S: Final = 300
 
 
-def environment_like_this(folder: Path) -> Path:
-    """Make an environment in ``folder`` that finds every package of this one, and return its Python."""
+def environment_like_this(folder: Path, release: str = sessionizer.__version__) -> Path:
+    """Make an environment in ``folder`` that finds every package of this one, and return its Python.
+
+    Its metadata say ``release``, because those of a checkout may be older than its code.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     lines = [f"import site; site.addsitedir({place!r})" for place in site.getsitepackages()]
     (packages_of(folder) / "like_this.pth").write_text("\n".join(lines) + "\n")
+    metadata = packages_of(folder) / f"streaming_state-{release}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: streaming-state\nVersion: {release}\n")
     return folder / "bin" / "python"
 
 
@@ -38,13 +45,9 @@ def environment_with_spark(folder: Path, version: str) -> Path:
 
 def environment_with_release(folder: Path, version: str) -> Path:
     """Make an environment with a copy of our package that calls itself ``version``."""
-    python = environment_like_this(folder)
-    packages = packages_of(folder)
+    python, packages = environment_like_this(folder, version), packages_of(folder)
     shutil.copytree(PACKAGE, packages / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
     (packages / PACKAGE.name / "__init__.py").write_text(f'"""A later release."""\n\n__version__ = "{version}"\n')
-    metadata = packages / f"streaming_state-{version}.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(f"Metadata-Version: 2.1\nName: streaming-state\nVersion: {version}\n")
     return python
 
 
