@@ -38,7 +38,7 @@ $(UV):
 	@touch $@
 
 # the package as users install it, with its entry points, but from this folder; `sessionizer` finds the jars without make
-.venv/.installed: pyproject.toml .venv/.synced
+.venv/.installed: pyproject.toml jobs/sessionizer/__init__.py .venv/.synced
 	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@mkdir -p .venv/share/streaming-state && ln -sfn ../../../.jars/spark .venv/share/streaming-state/jars
 	@touch $@

@@ -49,7 +49,7 @@ SETTINGS = {
     "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
 }
-PICTURES = Path(os.environ["SESSIONIZER_TEST_PICTURES"]) if "SESSIONIZER_TEST_PICTURES" in os.environ else None
+PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
 """Where the pages are kept as a person saw them. None: nowhere."""
 USERS = ("ann", "bob", "eve")
 START_MS = 1_750_000_000_000
