@@ -79,9 +79,8 @@ class ConnectionLauncher:
             jars=self.project.jars if release is None else jar_folder(environment),
             archive=self.project.archive,
             settings=settings or {},
-            environment=environment,
         )
-        return submit_command(job, self.connection)
+        return submit_command(job, self.connection, environment)
 
     def _launcher_of(self, traces: DriverTraces) -> ClusterLauncher | LocalLauncher:
         launch = traces.launch

@@ -28,8 +28,7 @@ OUR_PROGRAMS = str(Path(sys.executable).parent)
 class SparkJob:
     """Python ``application`` with its ``arguments``, the folder of ``jars`` and the package that it needs.
 
-    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines. ``environment``
-    names the Python of the job.
+    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines.
     """
 
     name: str
@@ -38,17 +37,21 @@ class SparkJob:
     jars: Path
     archive: PackageArchive
     settings: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
+def submit_command(
+    job: SparkJob, connection: str = CONNECTION, environment: Mapping[str, str] = os.environ
+) -> list[str]:
     """Return the argument vector that starts ``job`` on the master that ``connection`` names.
+
+    ``environment`` names the Python of the job. It is no field of the job, because a task keeps its job, and may be
+    printed.
 
     Raises SparkConnectionMissing: Airflow does not know the connection.
     Raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
-    options = target.options(job.jars, job.archive, job.environment)
+    options = target.options(job.jars, job.archive, environment)
     options["conf"] |= job.settings
     return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 

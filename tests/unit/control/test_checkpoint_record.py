@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import sessionizer
 from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
 from sessionizer.home.roots import data_root
 from sessionizer.home.stream_home import StreamHome
@@ -62,7 +63,7 @@ def test_the_lineage_of_another_stream_is_refused_and_a_home_may_move(
     shutil.copytree(mounted(home.lineage_records), mounted(other.lineage_records))
     with pytest.raises(UnreadableLineage) as raised:
         require_readable_lineage(other, lineage)
-    reviewed(raised.value)
+    reviewed(raised.value, this_version=sessionizer.__version__)
 
 
 @pytest.mark.parametrize(("born", "now"), [("lake", None), (None, "hdfs://nn:8020/lake"), ("lake", "other")])
