@@ -1,4 +1,4 @@
-"""Upgrades that a person asks for in a browser, and one that a window begins. The stream comes back each time.
+"""Upgrades that a user asks for in a browser, and one that a window begins. The stream comes back each time.
 
 `clicks` is a lineage of the golden release. `visits` is edited in four ways, one after another, while each of its users
 has a session that is open all the time.
@@ -101,7 +101,7 @@ EDITS = {
 
 @dataclass
 class Upgrading(OperateForm):
-    """A person at the browser, who upgrades the stream of the platform."""
+    """A user at the browser, who upgrades the stream of the platform."""
 
     browser: Browser
     dag: ClassVar = "sessionizer.upgrade"
@@ -155,7 +155,7 @@ class Upgrading(OperateForm):
         (specs / f"{spec['name']}.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
 
     def feed(self, number: int) -> None:
-        """One more file, with an event of each user, once the last one was read."""
+        """Add a file with an event of each user, once the last one was read."""
         at = START_MS + 60_000 * number
         rows = [{"user": user, "at": at, "id": f"{user}-{number}", "page": "/", "price": 1.5} for user in USERS]
         folder = self.platform.installation.platform_home / "visits"

@@ -1,4 +1,4 @@
-"""What the guard of SQL lets through, as Spark itself has it: it resolves, and reaches nothing but its row."""
+"""Expressions that the guard of SQL allows: Spark resolves them, and they read nothing but their row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Chromium, steered over its DevTools protocol: what a person sees, fills in and clicks."""
+"""Chromium, steered over its DevTools protocol, as a user sees pages, fills in forms and clicks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIND = """(() => {
 
 @dataclass
 class Browser:
-    """One page."""
+    """Page of the browser."""
 
     connection: ClientConnection
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -57,7 +57,7 @@ class Browser:
         wait_until(lambda: text in self.text(), seconds, f"a page that says {text!r}")
 
     def click(self, selector: str, text: str | None = None, nth: int = 0, seconds: float = 90) -> None:
-        """Click what a person sees there, once it is there."""
+        """Click the element that a user sees there, once it is there."""
         x, y = self._centre_of(selector, text, nth, seconds)
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -71,7 +71,7 @@ class Browser:
                 self._call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
 
     def picture(self, file: Path) -> None:
-        """What a person sees, as a PNG."""
+        """Write the page as a user sees it, as a PNG."""
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
 
@@ -118,7 +118,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def _page_of(port: int) -> str:
-    """Where the first page of a browser is steered."""
+    """Address at which the first page of a browser is steered."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
         pages = json.load(answer)
     return str(next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"))

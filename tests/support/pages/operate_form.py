@@ -1,4 +1,4 @@
-"""The forms of `sessionizer.operate` and `sessionizer.upgrade`, as a person fills them in: through Airflow's API."""
+"""The forms of `sessionizer.operate` and `sessionizer.upgrade`, as a user fills them in, through Airflow's API."""
 
 from __future__ import annotations
 

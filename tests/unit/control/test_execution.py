@@ -87,7 +87,7 @@ def seed_decision(leaves: str | None) -> SeedDecision:
 
 @cache
 def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
-    """By case: the command, the steps that it runs stopped, and those of them that follow the decisive change."""
+    """Steps of each case: the command, the steps that it runs stopped, and those after the decisive change."""
     standing = cast("Any", SimpleNamespace(lineage="old", batch_id=7, spec={"key_groups": 4}, settings=Partitions()))
     seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
     loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")

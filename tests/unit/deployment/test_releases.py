@@ -1,4 +1,4 @@
-"""The environment of the next driver: which release a lineage needs, and what is installed."""
+"""The environment of the next driver: the release that a lineage needs, and the installed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hours of a maintenance window: the same whoever asks, in any zone, around midnight and on a change of clocks."""
+"""The hours of a maintenance window: the same for every process, in any zone, at midnight and when clocks change."""
 
 from __future__ import annotations
 

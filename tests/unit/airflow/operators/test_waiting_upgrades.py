@@ -1,4 +1,4 @@
-"""What waits for an upgrade: users are told once, and a window begins one run for it."""
+"""Differences that wait for an upgrade: users are told once, and a window begins one run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ looks = st.integers(0, 8 * 24 * 60).map(lambda minutes: ("look", minutes))
 def test_whatever_is_edited_when_each_difference_is_begun_once_in_a_window(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int | None]]
 ) -> None:
-    """The spec is edited between two looks, put back, edited again; the looks are in any order of the clock."""
+    """The spec is edited between two looks, put back, edited again. The looks are in any order of the clock."""
     with pytest.MonkeyPatch.context() as patch:
         fleet = Fleet(tmp_path_factory.mktemp("fleet"), patch)
         gap: int | None = None
