@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
@@ -62,21 +61,14 @@ class WaitingUpgrade:
         }
 
 
-class Begin(StrEnum):
-    """Command that begins now."""
-
-    NOTHING = "nothing"
-    APPROVAL = "approval"
-    """A plan is put before a user."""
-    UPGRADE = "upgrade"
-    """The upgrade, without a user."""
-
-
 @dataclass(frozen=True, slots=True)
 class WindowDecision:
-    """Decision about a waiting upgrade. ``tell``: users are told of it now. ``until``: the end of the open window."""
+    """Decision about a waiting upgrade. ``tell``: users are told of it now.
 
-    begin: Begin = Begin.NOTHING
+    ``until``: the end (epoch ms) of the open window in which a run begins now, None if none begins. The approval of the
+    run asks the policy again.
+    """
+
     tell: bool = False
     until: int | None = None
 
@@ -88,17 +80,8 @@ def decide_upgrade(now_ms: int, upgrades: Upgrades, waiting: WaitingUpgrade | No
     """
     if waiting is None:
         return WindowDecision()
-    until = upgrades.open_until(now_ms)
-    begin = Begin.NOTHING
-    if until is not None and not waiting.needs_user:
-        begin = _BY_POLICY.get(upgrades.policy, Begin.NOTHING)
-    return WindowDecision(begin, tell=told != waiting.digest, until=until)
-
-
-_BY_POLICY: Final[dict[UpgradePolicy | None, Begin]] = {
-    UpgradePolicy.APPROVE: Begin.APPROVAL,
-    UpgradePolicy.APPLY: Begin.UPGRADE,
-}
+    begins = upgrades.begins_something and not waiting.needs_user
+    return WindowDecision(told != waiting.digest, upgrades.open_until(now_ms) if begins else None)
 
 
 def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.airflow_records import TOLD_OF_UPGRADE
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.deployment.waiting import Begin, decide_upgrade, find_waiting, what_follows
+from sessionizer.deployment.waiting import decide_upgrade, find_waiting, what_follows
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import survey_streams
@@ -15,7 +15,7 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.deployment.waiting import WaitingUpgrade, WindowDecision
+    from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.stream_spec.document.stream import StreamSpec
     from sessionizer_airflow.project import Project
 
@@ -37,15 +37,14 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
         say(f"{name}: {waiting.counted}: {follows}")
         if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
             tell(Alert(stream=name, kind=Kind.UPGRADE_WAITS, reason=waiting.counted, what_to_do=follows))
-        if decision.begin is not Begin.NOTHING and pending_operation(home) is None:
-            begun.append(_run_of(spec, waiting, decision))
+        if decision.until is not None and pending_operation(home) is None:
+            begun.append(_run_of(spec, waiting, decision.until))
     return begun
 
 
-def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, decision: WindowDecision) -> dict[str, Any]:
+def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
-    assert decision.until is not None  # noqa: S101  nothing begins in a closed window
-    until = moment_text(decision.until).removesuffix(" UTC").replace(" ", "T")
+    until = moment_text(until_ms).removesuffix(" UTC").replace(" ", "T")
     return {
         "trigger_run_id": f"window__{spec.name}__{waiting.digest}__{until}",
         "conf": {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
-from sessionizer.deployment.waiting import Begin, WaitingUpgrade, WindowDecision, decide_upgrade, what_follows
+from sessionizer.deployment.waiting import WaitingUpgrade, WindowDecision, decide_upgrade, what_follows
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy, Upgrades
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def upgrades(policy: str, window: str | None = WINDOW) -> Upgrades:
 
 
 @pytest.mark.parametrize(
-    ("policy", "begin"),
-    [("approve", Begin.APPROVAL), ("apply", Begin.UPGRADE), ("refuse", Begin.NOTHING)],
+    ("policy", "until"),
+    [("approve", END), ("apply", END), ("refuse", None)],
 )
-def test_the_policy_decides_in_the_window(policy: str, begin: Begin) -> None:
+def test_the_policy_decides_in_the_window(policy: str, until: int | None) -> None:
     found = waiting(SETTLED)
-    assert decide_upgrade(INSIDE, upgrades(policy), found, "d1") == WindowDecision(begin, tell=False, until=END)
+    assert decide_upgrade(INSIDE, upgrades(policy), found, "d1") == WindowDecision(tell=False, until=until)
     assert decide_upgrade(OUTSIDE, upgrades(policy), found, "d1") == WindowDecision()
     assert decide_upgrade(OUTSIDE, upgrades(policy), found, None) == WindowDecision(tell=True)
 
@@ -54,9 +54,8 @@ def test_nothing_begins_that_a_user_must_settle_or_outside_the_window(
     now: int, policy: str, found: list[Verdict], told: str | None
 ) -> None:
     decision = decide_upgrade(now, upgrades(policy), waiting(found), told)
-    begins = decision.begin is not Begin.NOTHING
-    if begins:
-        assert decision.until is not None
+    begins = decision.until is not None
+    if decision.until is not None:
         assert now < decision.until
         assert set(found) <= {*SETTLED}
         assert policy != "refuse"
@@ -73,7 +72,7 @@ def test_nothing_that_waits_is_nothing_to_do(now: int, policy: str, told: str | 
 @given(moments, st.sampled_from([*UpgradePolicy]))
 def test_what_has_no_plan_begins_nothing_and_is_told(now: int, policy: str) -> None:
     decision = decide_upgrade(now, upgrades(policy), waiting((), "migration x was edited"), None)
-    assert (decision.begin, decision.tell) == (Begin.NOTHING, True)
+    assert decision == WindowDecision(tell=True)
 
 
 @pytest.mark.parametrize(
