@@ -29,7 +29,7 @@ from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -108,16 +108,18 @@ def test_all_files_until_a_batch(tmp_path: Path) -> None:
     assert files_until(tmp_path, 0, PUNCTUATIONS) == []
 
 
-def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path) -> None:
+def thirteen_punctuations(tmp_path: Path) -> tuple[Path, Path, Callable[[], list[int]]]:
+    """Checkpoint whose batches read thirteen punctuations, their folder, and a look at the numbers left in it."""
     checkpoint, folder = tmp_path / "checkpoint", tmp_path / "punctuations"
     folder.mkdir()
     for at in range(13):
         (folder / f"{at}.json").touch()
     write_checkpoint(checkpoint, [None, 0, 3, 9, 11], PUNCTUATIONS)
+    return checkpoint, folder, lambda: sorted(int(file.stem) for file in folder.iterdir())
 
-    def left() -> list[int]:
-        return sorted(int(file.stem) for file in folder.iterdir())
 
+def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path) -> None:
+    checkpoint, folder, left = thirteen_punctuations(tmp_path)
     fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=0)
     fresh.sweep(None)
     assert left() == [*range(13)], "nothing is committed"
@@ -137,15 +139,7 @@ def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path
 
 
 def test_punctuations_of_batches_that_are_kept_stay(tmp_path: Path) -> None:
-    checkpoint, folder = tmp_path / "checkpoint", tmp_path / "punctuations"
-    folder.mkdir()
-    for at in range(13):
-        (folder / f"{at}.json").touch()
-    write_checkpoint(checkpoint, [None, 0, 3, 9, 11], PUNCTUATIONS)
-
-    def left() -> list[int]:
-        return sorted(int(file.stem) for file in folder.iterdir())
-
+    checkpoint, folder, left = thirteen_punctuations(tmp_path)
     fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=2)
     fresh.sweep(1)
     fresh.sweep(3)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
-from sessionizer.state.commands.accept import accept_option
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -35,7 +34,12 @@ class Apply(Command):
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 
-    accept: tuple[str, ...] = accept_option()
+    accept: tuple[str, ...] = option(
+        "--accept",
+        "Accept",
+        "name of a difference that open sessions lack something by, or that is not judged. Repeat it for each",
+        default=(),
+    )
     new_lineage: bool = option(
         "--new-lineage",
         "In a new lineage",
