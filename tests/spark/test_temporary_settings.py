@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.spark.temporary_settings import temporary_settings
+from sessionizer.spark.session import temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

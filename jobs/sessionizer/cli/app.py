@@ -8,14 +8,12 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from sessionizer.cli.bundle import bundle
 from sessionizer.cli.changes.diff import diff
 from sessionizer.cli.changes.migrations import migration
 from sessionizer.cli.changes.prove import prove
-from sessionizer.cli.doctor import doctor
+from sessionizer.cli.files import bundle, home, tables
 from sessionizer.cli.history import history, report
-from sessionizer.cli.home import home
-from sessionizer.cli.jars import jars
+from sessionizer.cli.installation import doctor, jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
 from sessionizer.cli.page import page
@@ -31,7 +29,6 @@ from sessionizer.cli.state_commands.seed import seed
 from sessionizer.cli.state_commands.switch import switch
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
-from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import SessionizerError

@@ -17,8 +17,7 @@ from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.differing import differences
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import Kind, differences
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in

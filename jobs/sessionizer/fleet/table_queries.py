@@ -44,7 +44,7 @@ class TablePlace:
         return self.version is not None or is_uri(self.path)
 
 
-def place_of(name: str, path: str) -> TablePlace:
+def table_place(name: str, path: str) -> TablePlace:
     """Return the place, version and queries of the table ``name`` at ``path``."""
     question = QUESTIONS[name]
     query = question.format(table=name)

@@ -9,6 +9,7 @@ import importlib.metadata
 import logging
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
@@ -18,9 +19,10 @@ from sessionizer.launch.local_settings import is_local, launch_settings, session
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
+
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -184,3 +186,19 @@ def check_client_version() -> None:
     versions = {each.name: each.version for each in found}
     if len(set(versions.values())) != 1 and len({each.locate_file("") for each in found}) == 1:
         raise ImportError(f"pyspark and pyspark-client must be of one version, found {versions}")
+
+
+@contextmanager
+def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set ``settings`` for the block, and restore the values before, also unset ones."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.state.seeds.database import PASSWORD, leads_to
+from sessionizer.state.seeds.seed_plan import PASSWORD, leads_to
 from sessionizer_airflow.errors import UnusableDatabaseConnection
 from sessionizer_airflow.launching.connection import SparkTarget
 

@@ -13,8 +13,7 @@ from sessionizer.home.roots import is_uri
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
-from sessionizer.state.seeds.database import DATABASE, url_without_secret
-from sessionizer.state.seeds.seed_plan import SOURCE
+from sessionizer.state.seeds.seed_plan import DATABASE, SOURCE, url_without_secret
 from sessionizer.stream_spec.document.section import Shown
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
-from sessionizer.fleet.table_queries import place_of
+from sessionizer.fleet.table_queries import table_place
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import supervised_stream
@@ -100,7 +100,9 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
     locations = locate_data(home).table_locations(folder)
     return _html(
         tables_page(
-            home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)
+            home.name,
+            [table_place(name, path) for name, path in locations.items()],
+            changed_line(home, project.streams),
         )
     )
 

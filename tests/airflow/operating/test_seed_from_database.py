@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.records.operation_record import PlanRecord
-from sessionizer.state.seeds.database import leads_to
+from sessionizer.state.seeds.seed_plan import leads_to
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, requested
 from sessionizer_airflow.operating.request import purposes, request_id

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.stretch import AdmittedEvent
+    from sessionizer.core.definition.event import AdmittedEvent
     from sessionizer.migrations.preview import Preview
 
 START_MS = 1_750_000_000_000

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sessionizer.spark.internals.checkpoint_files import LOCAL_FILES
-from sessionizer.spark.temporary_settings import temporary_settings
+from sessionizer.spark.session import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

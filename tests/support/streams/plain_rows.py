@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from sessionizer.core.definition.event import Event
+    from sessionizer.core.definition.event import AdmittedEvent, Event
     from sessionizer.core.definition.oracle import Session
-    from sessionizer.core.definition.stretch import AdmittedEvent
 
 Plain = tuple[Any, ...]
 Record = dict[str, Any]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import Batch
+from sessionizer.core.definition.event import AdmittedEvent, Batch
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.definition.stretch import AdmittedEvent, cut
+from sessionizer.core.definition.stretch import cut
 from sessionizer.core.key_group import merging
 from sessionizer.core.key_group.open_in_group import latest
 from sessionizer.core.wire import wide

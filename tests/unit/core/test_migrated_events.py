@@ -23,7 +23,7 @@ from support.streams.strategies import Log, logs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.core.definition.stretch import AdmittedEvent
+    from sessionizer.core.definition.event import AdmittedEvent
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import Batch, drain_at
+from sessionizer.core.definition.event import AdmittedEvent, Batch, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.definition.stretch import AdmittedEvent, cut
+from sessionizer.core.definition.stretch import cut
 from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
 
 if TYPE_CHECKING:

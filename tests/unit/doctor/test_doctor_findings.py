@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.doctor import UNFIT
+from sessionizer.cli.installation import UNFIT
 from sessionizer.doctor import examination, facts
 from sessionizer.doctor.finding import Finding, Level
 from sessionizer.doctor.judging import (

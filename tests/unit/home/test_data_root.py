@@ -12,7 +12,7 @@ import pytest
 from upath import UPath
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
-from sessionizer.fleet.table_queries import place_of
+from sessionizer.fleet.table_queries import table_place
 from sessionizer.home.data_files import names_in, publish_json, remove_tree
 from sessionizer.home.data_reach import make_writable
 from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
@@ -63,7 +63,7 @@ def test_a_path_is_given_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_table_elsewhere_is_shown_with_its_queries_and_not_looked_at() -> None:
-    place = place_of("sessions", "hdfs://namenode:8020/lake/sessions")
+    place = table_place("sessions", "hdfs://namenode:8020/lake/sessions")
     assert (place.version, place.may_be_there) == (None, True)
     assert "delta.`hdfs://namenode:8020/lake/sessions`" in place.spark_sql
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessionizer.spark.ingest.batch_limits import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
+from sessionizer.spark.ingest.source import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
 
 

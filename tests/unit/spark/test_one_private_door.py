@@ -14,7 +14,7 @@ from sessionizer.errors import InvalidSpec, PrivateDoorBroken
 from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.internals.delta_log import parts_that_tell
-from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_errors import door
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

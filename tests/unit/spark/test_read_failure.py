@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.failures.read_failure import cause_in_one_line
+from sessionizer.spark.failures.query_failure import cause_in_one_line
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

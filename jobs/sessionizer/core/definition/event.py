@@ -12,8 +12,6 @@ from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from sessionizer.core.definition.stretch import AdmittedEvent
-
 SESSION_ID_LENGTH: Final = 32
 BYTES_OF_VALUE: Final = 8
 """Bytes that each value counts, without its text or bytes. Null counts 0."""
@@ -59,6 +57,27 @@ class Event:
     def size(self) -> int:
         """Size in bytes, as the cap ``max_bytes`` counts: key, client, id and each value of the payload."""
         return sum(map(size_of, (self.key, self.client, self.event_id, *self.payload)))
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedEvent:
+    """An event that counts, with its moment on the stream's clock, and the timeout and caps it was admitted with.
+
+    ``timeout_ms`` is the gap timeout after it. ``max_events``, ``max_duration_ms`` and ``max_bytes`` are the caps of a
+    session whose last event it is. New rules do not change them.
+    """
+
+    event: Event
+    clock_ms: int
+    timeout_ms: int
+    max_events: int | None = None
+    max_duration_ms: int | None = None
+    max_bytes: int | None = None
+
+    @property
+    def deadline_ms(self) -> int:
+        """The last moment (ms) at which another event still continues this event's session."""
+        return min(self.clock_ms + self.timeout_ms, NEVER_MS)
 
 
 def size_of(value: Hashable) -> int:

@@ -19,10 +19,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.definition.event import session_id
+from sessionizer.core.definition.event import AdmittedEvent, session_id
 from sessionizer.core.definition.plain_values import order_of
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.definition.stretch import AdmittedEvent, Stretch, cut, order_in_key
+from sessionizer.core.definition.stretch import Stretch, cut, order_in_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

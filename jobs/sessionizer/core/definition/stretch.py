@@ -7,33 +7,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sessionizer.core.definition.event import Event
-
-
-@dataclass(frozen=True, slots=True)
-class AdmittedEvent:
-    """An event that counts, with its moment on the stream's clock, and the timeout and caps it was admitted with.
-
-    ``timeout_ms`` is the gap timeout after it. ``max_events``, ``max_duration_ms`` and ``max_bytes`` are the caps of a
-    session whose last event it is. New rules do not change them.
-    """
-
-    event: Event
-    clock_ms: int
-    timeout_ms: int
-    max_events: int | None = None
-    max_duration_ms: int | None = None
-    max_bytes: int | None = None
-
-    @property
-    def deadline_ms(self) -> int:
-        """The last moment (ms) at which another event still continues this event's session."""
-        return min(self.clock_ms + self.timeout_ms, NEVER_MS)
+    from sessionizer.core.definition.event import AdmittedEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from sessionizer.spark.driver.preparation import Preparation
 from sessionizer.spark.driver.query_watch import POLL_OF_A_STORE_S, POLL_S, QueryWatch, cut_off
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.ingest.file_source.hidden_files import files_passed_over
+from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.sinks.table_check import TableCheck

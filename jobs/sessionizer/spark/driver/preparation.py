@@ -15,7 +15,6 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.batch_files import BatchFiles
-from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
@@ -24,6 +23,7 @@ from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.session import java_version
+from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables
 

@@ -21,7 +21,7 @@ from sessionizer.errors import (
 from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sessionizer.causes.query_causes import QueryCause
 
@@ -36,6 +36,9 @@ _BY_NAME: Final = {cause.name: cause for cause in QUERY_CAUSES}
 CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause.classes}
 _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
+_NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
+_OTHER_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\n\s*Schema: (.*)\n")
+_HEADER_LENGTH: Final = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _DETAIL_LIMIT = 2_000
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _THROWN: Final = re.compile(r"(?:[\w.$]+(?:Exception|Error)|Caused by): ")
@@ -125,3 +128,29 @@ def columns_changed(error: Exception) -> str | None:
     """
     found = _COLUMNS_CHANGED.search(str(error))
     return f"the columns of the source changed in its version {found[1]}" if found else None
+
+
+def cause_in_one_line(said: str) -> str | None:
+    """Find the cause in the text of an error about a file, None if it names none."""
+    if other := _OTHER_HEADER.search(said):
+        return other_header(other[1].split(", "), other[2].split(", "))
+    if length := _HEADER_LENGTH.search(said):
+        return other_length(int(length[1]), int(length[2]))
+    named = _NAMED_CAUSE.search(said)
+    return named[0].strip() if named else None
+
+
+def other_length(header: int, columns: int) -> str:
+    """Say that a header has another number of columns."""
+    return f"the header has {header} columns where source.columns has {columns}"
+
+
+def other_header(header: Sequence[str], columns: Sequence[str]) -> str:
+    """Say which columns of a header differ. The first that differ are those Spark failed at.
+
+    Spark compares name by name, ignoring case.
+    """
+    pairs = enumerate(zip(header, columns, strict=False), start=1)
+    number, (found, wanted) = next(pair for pair in pairs if pair[1][0].lower() != pair[1][1].lower())
+    place = f"(column {number})"
+    return f"the header has {found} where source.columns has {wanted} {place}. Columns of CSV are matched by position"

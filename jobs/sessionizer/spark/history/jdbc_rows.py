@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.state.seeds.database import PASSWORD, url_without_secret
+from sessionizer.state.seeds.seed_plan import PASSWORD, url_without_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

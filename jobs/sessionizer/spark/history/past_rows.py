@@ -22,8 +22,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
-from sessionizer.state.seeds.database import DATABASE
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, SOURCE, Past
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, 
 from sessionizer.home.roots import located
 from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
 from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.ingest.batch_limits import batch_limits
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.files import literal, read_files
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
@@ -28,6 +27,15 @@ if TYPE_CHECKING:
 
 
 ISOLATION: Final = "kafka.isolation.level"
+MIB: Final = 1024 * 1024
+COMPRESSED_BYTES: Final = 128 * MIB
+"""Limit for Parquet: some 5 to 10 million events."""
+TEXT_BYTES: Final = 1024 * MIB
+"""Limit for JSON, CSV or text: some 5 million events."""
+RECORDS: Final = 5_000_000
+"""Limit for Kafka, over all partitions."""
+
+_LIMITS: Final = frozenset({"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger"})
 
 
 def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
@@ -160,3 +168,19 @@ def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataF
     lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
     lines = drop_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
     return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
+
+
+def batch_limits(source: Source) -> dict[str, str]:
+    """Return the reader's options that limit a batch, none if ``source.options`` have a limit of their own.
+
+    A file source takes one limit only, and always at least one file, because a file is never split over batches.
+    """
+    if source.format == "socket" or _LIMITS & {option.lower() for option in source.options}:
+        return {}
+    match source.format:
+        case "kafka":
+            return {"maxOffsetsPerTrigger": str(RECORDS)}
+        case "delta":
+            return {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}
+        case "files":
+            return {"maxBytesPerTrigger": str(COMPRESSED_BYTES if source.encoding == "parquet" else TEXT_BYTES)}

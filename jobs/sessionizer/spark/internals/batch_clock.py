@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pyspark.sql import functions as F
 
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.catalyst import catalyst, column_of
-from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.java_class import catalyst, column_of, java_class, scala_object
+from sessionizer.spark.internals.java_errors import door
 from sessionizer.spark.internals.planned_batches import running_query
 
 if TYPE_CHECKING:

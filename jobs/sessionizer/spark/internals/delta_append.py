@@ -20,8 +20,8 @@ from delta.tables import DeltaTable
 
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.internals.delta_log import delta_log, known_version
-from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from delta.tables import DeltaTable
 
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class
+from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,16 +1,29 @@
-"""The errors of py4j under our names, and their texts."""
+"""The errors of py4j under our names, and the door: if a private part is missing, its error names the way on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError as JavaUnreachable
 from py4j.protocol import Py4JJavaError as JavaError
+from py4j.protocol import Py4JNetworkError
+
+from sessionizer.errors import PrivateDoorBroken
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
+    from collections.abc import Iterator
 
-__all__ = ["JavaError", "JavaUnreachable", "first_line"]
+    from pyspark.errors import PySparkException
+__all__ = ["JavaError", "JavaUnreachable", "door", "first_line"]
+
+_ABSENT: Final = ("does not exist", "cannot be found", "is not callable")
+"""Texts of py4j for a class, a method or a constructor with these parameters that the JVM does not have."""
+_MOVED: Final = (
+    "NoSuchMethodError", "NoSuchFieldError", "NoClassDefFoundError", "ClassNotFoundException", "NoSuchMethodException",
+    "IncompatibleClassChangeError", "AbstractMethodError", "IllegalAccessError", "ClassCastException",
+)  # fmt: skip
+"""Errors of the JVM for classes that differ from those the code was compiled for."""
 
 
 def first_line(error: PySparkException | JavaError) -> str:
@@ -21,3 +34,23 @@ def first_line(error: PySparkException | JavaError) -> str:
             cause = cause.getCause()
         return str(cause.toString()).splitlines()[0]
     return str(error).strip().splitlines()[0]
+
+
+@contextmanager
+def door(name: str) -> Iterator[None]:
+    """Raise PrivateDoorBroken, naming the door, if a private part in the block is missing. Other errors pass."""
+    try:
+        yield
+    except (ImportError, AttributeError, TypeError) as error:
+        raise PrivateDoorBroken(name, f"{type(error).__name__}: {error}") from error
+    except JavaError as error:
+        if (moved := str(error.java_exception.getClass().getSimpleName())) in _MOVED:
+            raise PrivateDoorBroken(name, f"{moved}: {error.java_exception.getMessage()}") from error
+        raise
+    except Py4JNetworkError:
+        raise
+    except JavaUnreachable as error:
+        absent = [line for line in str(error).splitlines() if any(sign in line for sign in (*_ABSENT, *_MOVED))]
+        if absent:
+            raise PrivateDoorBroken(name, absent[0].strip()) from error
+        raise

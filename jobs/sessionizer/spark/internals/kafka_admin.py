@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 
-from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class
+from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

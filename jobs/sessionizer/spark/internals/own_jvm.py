@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_errors import door
 
 DOOR: Final = "own JVM"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import scala_object
+from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable

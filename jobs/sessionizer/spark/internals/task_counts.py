@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.spark.internals.java_errors import JavaError, door
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.catalyst import catalyst, column_of, expression_of
-from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_class import catalyst, column_of, expression_of
+from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_errors import door
 
 DOOR: Final = "worker daemon"
 _INIT_WORKER: Final = "pyspark.sql.streaming.transform_with_state_driver_worker"

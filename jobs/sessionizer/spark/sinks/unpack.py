@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire.codec import opened
 from sessionizer.spark.internals.worker_daemon import freeze_imports
-from sessionizer.spark.temporary_settings import temporary_settings
+from sessionizer.spark.session import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.temporary_settings import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

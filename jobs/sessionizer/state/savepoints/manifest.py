@@ -19,7 +19,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.standing import Position
-from sessionizer.stream_spec.decisions import Document
+from sessionizer.stream_spec.decisions import Change, Document, changes_between, decided_by, leaves
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
+
 FORMAT: Final = 1
 _LATER_FIELDS: Final = frozenset({"source_ids", "migrations"})
 """Fields that earlier releases did not write. An empty one is left out."""
 CHECKSUM: Final = "sha256"
 """Field with the SHA-256 of the manifest's other fields."""
+_OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
+"""Fields that differ between any two savepoints."""
 
 
 class Kind(StrEnum):
@@ -180,3 +183,15 @@ def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
 def checksum(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a manifest, independent of the order of its fields and without its own field."""
     return json_digest({name: value for name, value in content.items() if name != CHECKSUM})
+
+
+def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
+    """List the differences, without fields that always differ. The spec is compared by the fields that decide."""
+    return changes_between(_told(before), _told(now))
+
+
+def _told(manifest: Manifest) -> dict[str, Any]:
+    content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
+    content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
+    spec = {f"spec.{field}": value for field, value in decided_by(manifest.spec).items()}
+    return {**dict(leaves(content)), **spec}

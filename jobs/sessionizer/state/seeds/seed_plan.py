@@ -6,6 +6,7 @@ It does not cover the figures, because a history may be long, and is read anew w
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from sessionizer.lineage.trial.judging import Terms
 
+
 BEGINNING: Final = "beginning"
 """The live source from its beginning. It brings the history's events again, and those up to the moment are late."""
 NOW: Final = "now"
@@ -26,6 +28,14 @@ SOURCE: Final = "source"
 """History from the stream's own source as it is now. The stream goes on after it."""
 CHECKPOINT: Final = "checkpoint:"
 """Beginning of the address of a history that is the state of another query."""
+DATABASE: Final = "jdbc:"
+"""Beginning of a database's address."""
+PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
+"""Variable in the environment of the job, the only place of the password."""
+_SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
+
+_PLAIN: Final = re.compile(r"jdbc:[a-z0-9]+://([\w.-]+|\[[0-9a-fA-F:]+\])(?::(\d+))?(?:/[\w$-]*)?")
+"""The address of one host, without options: some of those name other hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +156,16 @@ def _refused(refused: Mapping[str, int]) -> str:
 def _moment(epoch_ms: int) -> str:
     seconds, ms = divmod(epoch_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ms:03} UTC"
+
+
+def leads_to(url: str, host: str, port: int | None) -> bool:
+    """Whether a reader of ``url`` gives a password to ``host`` and ``port`` alone. ``host`` may be a whole address."""
+    if host.startswith(DATABASE):
+        return url == host
+    found = _PLAIN.fullmatch(url)
+    return found is not None and (found[1], found[2]) == (host, None if port is None else str(port))
+
+
+def url_without_secret(url: str) -> str | None:
+    """Return the part of ``url`` before a password in it, None if it has no password."""
+    return f"{_SECRET.split(url)[0]}…" if _SECRET.search(url) else None

@@ -19,7 +19,7 @@ from sessionizer.home.roots import add_scheme
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.temporary_settings import temporary_settings
+from sessionizer.spark.session import temporary_settings
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.making import SavepointRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.ingest.file_source import hidden_files
-from sessionizer.spark.ingest.file_source.hidden_files import files_passed_over
+from sessionizer.spark.ingest.file_source import folder_watch
+from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_nothing_is_said_where_none_is_hidden_or_nobody_can_look(tmp_path: Path)
 def test_no_more_is_looked_at_than_a_start_can_bear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
 ) -> None:
-    monkeypatch.setattr(hidden_files, "LOOKED_AT", 1)
+    monkeypatch.setattr(folder_watch, "LOOKED_AT", 1)
     for name in ("_a", "_b", "_c"):
         (tmp_path / name).touch()
     reviewed(files_passed_over(source("."), tmp_path) or "")

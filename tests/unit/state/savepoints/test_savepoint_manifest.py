@@ -10,8 +10,14 @@ import pytest
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.state.savepoints.differing import differences
-from sessionizer.state.savepoints.manifest import CHECKSUM, Manifest, checksum, read_manifest, write_manifest
+from sessionizer.state.savepoints.manifest import (
+    CHECKSUM,
+    Manifest,
+    checksum,
+    differences,
+    read_manifest,
+    write_manifest,
+)
 from support.checkpoints.fabricated_savepoints import manifest_of
 
 if TYPE_CHECKING:

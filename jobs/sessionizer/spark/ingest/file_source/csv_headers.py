@@ -10,7 +10,7 @@ import csv
 import gzip
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.spark.failures.read_failure import other_header, other_length
+from sessionizer.spark.failures.query_failure import other_header, other_length
 from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
 from sessionizer.spark.ingest.file_source.file_sizes import local_path, path_for_reader
 from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS

@@ -16,7 +16,6 @@ from urllib.parse import unquote, urlparse
 from sessionizer.checkpoint.file_lists import seen_since
 from sessionizer.home.roots import located
 from sessionizer.lineage.left_out import counted
-from sessionizer.spark.ingest.file_source.hidden_files import LOOKED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,9 +24,12 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import FilesSource, Source
 
+
 _HIDDEN: Final = ("_", ".")
 _NAMED: Final = 3
 RECURSIVE: Final = "recursivefilelookup"
+LOOKED_AT: Final = 10_000
+"""Most entries of a folder that are read, because a driver does not wait for a folder of millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +148,24 @@ class FolderWatch:
             self._taken[unquote(urlparse(file.uri).path)] = file.changed_at
         for path in list(self._taken)[:-LOOKED_AT]:
             del self._taken[path]
+
+
+def files_passed_over(source: Source, platform_home: Path) -> str | None:
+    """Say how many files of a local folder are not read because of their names.
+
+    None if there is no such file or folder.
+    """
+    if source.format != "files" or "://" in (folder := located(source.path, platform_home)):
+        return None
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in islice(entries, LOOKED_AT) if _is_passed_over(entry))
+        if names:
+            files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+            return f"{files} not read in {folder}: names that begin with _ or . are hidden ({', '.join(names[:3])})"
+    return None
+
+
+def _is_passed_over(entry: os.DirEntry[str]) -> bool:
+    """Whether the file is hidden, and no mark that a writer left beside its files."""
+    is_mark = entry.name == "_SUCCESS" or entry.name.endswith(".crc")
+    return entry.name.startswith(_HIDDEN) and not is_mark and entry.is_file()

@@ -17,8 +17,8 @@ from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
+from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.finished_rows import write_finished_rows

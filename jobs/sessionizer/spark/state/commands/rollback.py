@@ -14,7 +14,7 @@ from sessionizer.home.names import STREAMED
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes

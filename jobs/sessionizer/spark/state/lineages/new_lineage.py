@@ -23,6 +23,7 @@ from sessionizer.lineage.trial.trial_record import begin_trial
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import FirstLog, blobs_in, carried
 from sessionizer.spark.state.lineages.initial_log import packed_anew
@@ -33,7 +34,6 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, write_records
 from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import HalfWrittenBatch
 from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
-from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
 from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
 

@@ -18,8 +18,8 @@ from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
-from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.restores.row_changes import RowsOfTable
 
 if TYPE_CHECKING:

@@ -2,24 +2,36 @@
 
 Most changes hold from the next batch on. Changes that would lose events are refused. Some alter a fact of the
 checkpoint, such as the number of key groups or the source. Others alter a batch that was cut short after it had
-written. Delta skips rows that a table has, while the state would follow the new spec.
+written: its rows are in a table, and its state is not committed. Delta skips rows that a table has, while the state
+would follow the new spec.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.names import STREAMED
-from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.internals.delta_log import last_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
     from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
+
+
+def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
+    """Return the batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
+    begun = begun_batch(checkpoint)
+    if begun is None or begun == committed_batch(checkpoint):
+        return None
+    return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None
 
 
 def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:

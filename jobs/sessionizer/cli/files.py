@@ -1,0 +1,99 @@
+"""``sessionizer home``, ``tables`` and ``bundle``: the places of a stream's files, and all that helps, in one file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sessionizer.cli.places import (
+    AsJson,
+    Data,
+    Home,
+    Stream,
+    Streams,
+    home_folder,
+    stream_home,
+    stream_spec,
+    streams_folder,
+)
+from sessionizer.cli.terminal import say
+from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.fleet.bundle import collect_bundle, write_bundle
+from sessionizer.fleet.streams import find_view
+from sessionizer.fleet.table_queries import TablePlace, table_place
+from sessionizer.home.home_identity import note_home_here, place_of, read_identity
+from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
+
+
+def home(
+    *,
+    home: Home = None,
+    moved_here: Annotated[
+        bool, typer.Option("--moved-here", help="Note that the home was moved here. Its old place is out of use.")
+    ] = False,
+) -> None:
+    """Show the id of the home, by which tables know their owner, and the place where it was made."""
+    control = control_root(home_folder(home))
+    found = read_identity(control)
+    if found is None:
+        raise InvalidSpec(HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
+    here = place_of(control)
+    if moved_here:
+        note_home_here(control)
+        typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place or 'not noted'}")
+    elif found.place is None or found.place.is_same(here):
+        typer.echo(f"home {found.id} is at {here}")
+    else:
+        typer.echo(f"home {found.id} was made at {found.place}. The one at {here} is a copy, or was moved")
+
+
+def tables(
+    stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
+) -> None:
+    """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
+    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    locations = where.table_locations(spec_in_force(where, spec).sink.path)
+    places = [table_place(name, path) for name, path in locations.items()]
+    if as_json:
+        typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))
+        return
+    for place in places:
+        typer.echo(f"{place.name} ({_version(place)})\n  {place.path}")
+        if place.may_be_there:
+            typer.echo(f"  Spark SQL  {place.spark_sql}\n  DuckDB     {place.duckdb}\n  Polars     {place.polars}")
+
+
+def _version(place: TablePlace) -> str:
+    if place.version is not None:
+        return f"version {place.version}"
+    return "not on this machine" if place.may_be_there else "not there yet"
+
+
+def bundle(
+    stream: Stream,
+    *,
+    to: Annotated[
+        Path | None, typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.")
+    ] = None,
+    streams: Streams = None,
+    home: Home = None,
+) -> None:
+    """Write records, history, logs and the checkpoint's inspection into one file, without credentials and events."""
+    specs = streams_folder(streams)
+    file = to or Path(f"{stream}-bundle-{datetime.now(UTC):%Y%m%dT%H%M%S}.tar.gz")
+    found = collect_bundle(find_view(home_folder(home), specs, stream), specs)
+    try:
+        write_bundle(found, stream, file)
+    except FileExistsError as error:
+        raise InvalidSpec("--to", str(file), "a new file") from error
+    except OSError as error:
+        raise UnwritablePath(file, "the bundle", error.strerror or str(error)) from error
+    for name, why in found.missing.items():
+        say(f"note: {name} is not in it: {why}")
+    typer.echo(f"{file}: {len(found.files)} files, {file.stat().st_size:,} bytes")
