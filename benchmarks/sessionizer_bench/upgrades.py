@@ -75,7 +75,7 @@ class Upgrades:
 
     def turn(self, number: int) -> dict[str, float]:
         """Return the seconds of each part in this turn."""
-        self.change_gap(1_800 + number)
+        self.change_gap(1_801 + number)  # the stream has 1,800
         found = dict(zip(PROMISES, (self.plan_seconds(), self.upgrade_seconds()), strict=False))
         self.add_migration(number)
         return {**found, "upgrade with a migration": self.upgrade_seconds()}
