@@ -1,6 +1,6 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars wheel sbom stack test-matrix lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel sbom stack test-matrix docs lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
@@ -21,6 +21,7 @@ help:
 	@echo "make sbom       what the lock and the jars bring, as CycloneDX, in dist/"
 	@echo "make stack      the platform in containers: docker/compose.yaml"
 	@echo "make test-matrix  the wheel in other Pythons, Airflows and Sparks; prints a table"
+	@echo "make docs       the documentation as a site, in dist/site"
 	@echo "make lock       resolve requirements.lock anew"
 
 .tools/java: docker/ensure-java
@@ -113,6 +114,12 @@ stack:
 	set -a; . docker/.env; set +a; for target in airflow driver; do \
 	  docker build -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE --target $$target -t streaming-state-$$target . || exit 1; done
 	cd docker && $(COMPOSE) up --detach
+
+# the pages with the files that they link to, at their places; --strict fails at a link or anchor that is not there
+docs: | $(UV)
+	rm -rf dist/pages && mkdir -p dist/pages
+	git ls-files --cached --others --exclude-standard '*.md' docs jobs dags | tar -cf - -T - | tar -xf - -C dist/pages
+	$(UV) tool run --quiet --from mkdocs-material==9.7.0 mkdocs build --strict --config-file release/mkdocs.yml
 
 lock: | $(UV)
 	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra hdfs --group dev --generate-hashes \
