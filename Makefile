@@ -7,6 +7,8 @@ BIN     := .venv/bin
 SOURCES := PYTHONPATH=jobs:plugins:demo
 # processes of the demo and of the tests run with the jars of this folder
 export SESSIONIZER_JARS := $(CURDIR)/.jars/spark
+# a run of the tests starts hundreds of Pythons; where the environment forbids bytecode, each compiles the product anew
+unexport PYTHONDONTWRITEBYTECODE
 UV      := .tools/bin/uv
 # processes that run tests side by side: one more than the two processors, as a test of Airflow mostly waits
 WORKERS ?= 3

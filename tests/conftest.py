@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from support.fixtures.order import sort_for_workers
+from support.fixtures.order import Division, sort_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files = {item: item.path.relative_to(folder).as_posix() for item in items if item.path.is_relative_to(folder)}
     places = {file: place for place, file in enumerate(sort_for_workers(files.values()))}
     items.sort(key=lambda item: places[files[item]] if item in files else -1)
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Division | None:
+    """Divide the tests among the workers of `make test`. Other runs keep the division that they ask for."""
+    return Division(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
 
 @pytest.fixture

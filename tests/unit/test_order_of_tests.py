@@ -1,23 +1,25 @@
-"""The order of test files in a run with several workers."""
+"""The order and the division of test files in a run with several workers."""
 
 from __future__ import annotations
 
-from support.fixtures.order import sort_for_workers
+from support.fixtures.order import share_of_a_worker, sort_for_workers
 
 FILES = [
     "unit/test_a.py",
     "airflow/told/test_b.py",
     "spark/state/test_c.py",
     "e2e/airflow/test_d.py",
+    "e2e/test_demo.py",
     "faults/test_e.py",
 ]
 
 
-def test_long_files_come_first_and_waiting_ones_between_working_ones() -> None:
+def test_long_files_come_first() -> None:
     assert sort_for_workers(FILES) == [
         "e2e/airflow/test_d.py",
-        "faults/test_e.py",
         "airflow/told/test_b.py",
+        "e2e/test_demo.py",
+        "faults/test_e.py",
         "spark/state/test_c.py",
         "unit/test_a.py",
     ]
@@ -26,3 +28,14 @@ def test_long_files_come_first_and_waiting_ones_between_working_ones() -> None:
 def test_a_file_in_no_known_folder_comes_last_and_none_is_lost() -> None:
     assert sort_for_workers([*FILES, "new/test_f.py", FILES[0]])[-1] == "new/test_f.py"
     assert sorted(sort_for_workers(FILES)) == sorted(FILES)
+
+
+def test_one_worker_runs_all_files_that_wait_and_any_worker_each_other_file() -> None:
+    shares = {share_of_a_worker(f"tests/{file}::test_it[tests/airflow/x]") for file in FILES}
+    assert shares == {
+        "waiting",
+        "tests/e2e/test_demo.py",
+        "tests/faults/test_e.py",
+        "tests/spark/state/test_c.py",
+        "tests/unit/test_a.py",
+    }

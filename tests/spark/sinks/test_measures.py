@@ -81,6 +81,7 @@ def test_a_session_that_fails_is_null_and_the_others_are_as_spark_has_them(spark
         assert all(of_key[key][name] is None for key in of_key if key not in sound), name
 
 
+@pytest.mark.parametrize("either_way", ["tuned", pytest.param("plain", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.usefixtures("either_way")
 def test_a_stream_goes_on_past_a_session_that_fails(spark: SparkSession, tmp_path: Path) -> None:
     spec = clicks_spec()

@@ -52,6 +52,7 @@ def test_a_restore_into_a_branch_that_was_left(stream: RealStream) -> None:
     stream.end()
 
 
+@pytest.mark.long
 def test_a_restore_to_a_savepoint_of_before_a_start_over(stream: RealStream) -> None:
     read(stream, 2)
     stream.save("before")
@@ -60,6 +61,7 @@ def test_a_restore_to_a_savepoint_of_before_a_start_over(stream: RealStream) -> 
     stream.end()
 
 
+@pytest.mark.long
 def test_a_restore_to_a_savepoint_of_before_the_sink_moved(stream: RealStream) -> None:
     read(stream, 2)
     stream.save("before")
@@ -69,6 +71,7 @@ def test_a_restore_to_a_savepoint_of_before_the_sink_moved(stream: RealStream) -
     stream.end()
 
 
+@pytest.mark.long
 def test_a_lineage_that_was_cut_short_is_not_rolled_back_to(stream: RealStream) -> None:
     read(stream, 2)
     stream.run()  # the batch without data, which the newest watermark asks for
