@@ -17,6 +17,7 @@ from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from sessionizer.control.lease.lease import Lease
 
@@ -67,30 +68,36 @@ may be billed."""
 
 
 @contextmanager
-def holder_beats(lease: Lease, every_s: float = EVERY_S) -> Iterator[None]:
-    """Write a beat as the holder of ``lease``, at once and then every ``every_s`` seconds, until the block ends.
+def beats(write: Callable[[], None], every_s: float, *, at_once: bool = False) -> Iterator[None]:
+    """Call ``write`` every ``every_s`` seconds in a thread of its own, until the block ends.
 
-    Beats stop when the lease is lost, because the heartbeat then belongs to its successor. A beat that cannot be
-    written is skipped.
+    A LeaseLost ends the beats, because the heartbeat then belongs to the successor.
     """
-    started_at, done = epoch_ms(), threading.Event()
+    done = threading.Event()
 
     def beat() -> None:
-        while True:
-            try:
-                _write_beat(lease, started_at)
-            except LeaseLost:
-                return
-            if done.wait(every_s):
-                return
+        wait_s = 0.0 if at_once else every_s
+        with suppress(LeaseLost):
+            while not done.wait(wait_s):
+                write()
+                wait_s = every_s
 
-    thread = threading.Thread(target=beat, name="heartbeat of a command", daemon=True)
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+
+
+def holder_beats(lease: Lease, every_s: float = EVERY_S) -> AbstractContextManager[None]:
+    """Return a block in which a command writes beats as the holder of ``lease``, the first one at once.
+
+    A beat that cannot be written is skipped.
+    """
+    started_at = epoch_ms()
+    return beats(lambda: _write_beat(lease, started_at), every_s, at_once=True)
 
 
 def _write_beat(lease: Lease, started_at: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.control.lease.watch import beats
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.core.wire import rows
@@ -19,7 +20,8 @@ from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, Unwritab
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -105,25 +107,16 @@ class VitalSigns:
         """Beat after a step of the start, with these fields changed. On a busy machine each step may take minutes."""
         self.say(progress_at=epoch_ms(), **changes)
 
-    @contextmanager
-    def beating(self, *, works: bool = False) -> Iterator[None]:
-        """Beat on while the driver is in a step that it cannot leave, such as the start of Spark.
+    def beating(self, *, works: bool = False) -> AbstractContextManager[None]:
+        """Return a block that the driver cannot leave, such as the start of Spark, in which it beats on.
 
         ``works``: the step has no batches and takes as long as it takes, so it is no start that hangs.
         """
-        done = threading.Event()
 
         def beat() -> None:
-            while not done.wait(BEAT_EVERY_S):
-                self.say(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
+            self.say(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
 
-        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+        return beats(beat, BEAT_EVERY_S)
 
     def saw(self, observed: BatchObservation) -> None:
         """Beat after a look at the batch under way. A batch with progress has started, however long it takes."""
