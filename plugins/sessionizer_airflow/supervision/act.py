@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import logging
-import secrets
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
-from sessionizer.control.lease.lease import fence
-from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.exit_record import request_stop
-from sessionizer.control.records.launch_record import LAUNCH_FILE, read_launch
 from sessionizer.control.status.driver_status import State
-from sessionizer.errors import ClusterUnreachable, SessionizerError
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.trial.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.argv import DriverCall
-from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
     Adopt,
@@ -35,6 +28,7 @@ from sessionizer_airflow.supervision.decide import (
     Wait,
     decide,
 )
+from sessionizer_airflow.supervision.drivers import Drivers
 from sessionizer_airflow.supervision.failures import (
     Failure,
     failure_of,
@@ -66,17 +60,16 @@ class Supervisor:
 
     stream: str
     home: StreamHome
-    folders: Folders
-    launcher: Launcher
+    folders: InitVar[Folders]
+    launcher: InitVar[Launcher]
     policy: SupervisionPolicy
     say: Say
     tell: Callable[[Alert], None] = lambda _: None
     count: Callable[[str], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
-    _launch_failed: str | None = field(default=None, init=False)
-    _being_ended: str | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, folders: Folders, launcher: Launcher) -> None:
+        self.drivers = Drivers(self.stream, self.home, folders, launcher, self.say)
         self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
 
     def take_over(self) -> None:
@@ -142,15 +135,9 @@ class Supervisor:
     def _conclude(self, failure: Failure, driver: DriverStatus | None) -> None:
         """Show the last words of a failed driver, once. Have the ledger record the failure and alert users."""
         if self.ledger.note_failure(failure, driver):
-            for line in [*(last_words(Path(failure.log)) if failure.log else ()), *self._last_words(failure.uid)]:
+            in_log = last_words(Path(failure.log)) if failure.log else ()
+            for line in [*in_log, *self.drivers.last_words(failure.uid)]:
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
-
-    def _last_words(self, uid: str | None) -> list[str]:
-        """Return the part of the driver's output that only a cluster has."""
-        traces = None if uid is None else self._traces(uid)
-        if traces is None or traces.launch is None or traces.launch.submission is None:
-            return []
-        return self.launcher.last_words(traces)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
         """Record an error of the supervisor itself, and return the wait before the next try.
@@ -158,7 +145,7 @@ class Supervisor:
         Raises SupervisionEnded: no later try can succeed.
         """
         what = f"{type(error).__name__}: {first_line(str(error))}"
-        self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self._uid_of_failed_launch()), None)
+        self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self.drivers.uid_of_failed_launch()), None)
         self._note_own_doing()
         self.ledger.note_waiting(None)
         record = self.ledger.read()
@@ -176,18 +163,13 @@ class Supervisor:
     def _note_own_doing(self) -> None:
         """Record a driver that we could not end as counted, so that its later end is not reported as a new failure."""
         record = self.ledger.read()
-        if self._being_ended is not None and not record.given_up:
-            self.ledger.write(replace(record, counted_uid=self._being_ended))
-
-    def _uid_of_failed_launch(self) -> str | None:
-        """Return the driver whose launch failed, if its launch is on record. It is then the newest driver."""
-        launch = read_launch(self.home)
-        return launch.uid if launch is not None and launch.uid == self._launch_failed else None
+        if self.drivers.being_ended is not None and not record.given_up:
+            self.ledger.write(replace(record, counted_uid=self.drivers.being_ended))
 
     def _act(self, decision: Decision, situation: Situation) -> None:
         match decision:
             case Launch():
-                self.launch()
+                self.drivers.launch()
             case Replace():
                 self._replace(decision, situation)
             case RollBack(lineage, why):
@@ -197,35 +179,15 @@ class Supervisor:
             case GiveUp(reason, remedy):
                 raise SupervisionEnded(self.stream, reason, remedy)
 
-    def launch(self) -> None:
-        """Start a driver under a new uid."""
-        uid = secrets.token_hex(6)
-        self._launch_failed = None
-        try:
-            record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
-        except (SessionizerError, OSError):
-            self._mark_ended(uid)
-            self._launch_failed = uid
-            raise
-        whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
-        if record.python is not None:
-            whereabouts += f", by {record.python}"
-        self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
-
     def _roll_back(self, lineage: str, why: str, situation: Situation) -> None:
         """Fail the trial of ``lineage``, and give the lineage before a full budget. The next driver rolls back."""
         fail_unstarted(self.home, lineage, f"it never made a batch: {why}")
         self.ledger.write(reset_budget(self.ledger.read(), situation.driver.uid if situation.driver else None))
 
     def _replace(self, decision: Replace, situation: Situation) -> None:
-        """End the driver: fence it first, then kill its processes. Only completed steps are told."""
-        uid, driver, traces = decision.uid, situation.driver, self._traces(decision.uid)
-        observed = self._asked_about(traces)
-        fence(self.home, uid)
-        if not decision.out_of_sight:
-            self._being_ended = uid
-            self._end(traces)
-            self._being_ended = None
+        """End the driver. Only completed steps are told."""
+        uid, driver = decision.uid, situation.driver
+        observed = self.drivers.end(uid, out_of_sight=decision.out_of_sight)
         if driver is not None and situation.wanted:
             said = f"; {observed.said}" if observed and observed.said else ""
             failure = Failure(
@@ -237,43 +199,6 @@ class Supervisor:
                 unstarted=situation.unstarted,
             )
             self._conclude(failure, driver)
-
-    def _asked_about(self, traces: DriverTraces) -> DriverObservation | None:
-        """Ask a cluster about its driver before the driver is ended. None for a driver without a cluster."""
-        if traces.launch is None or traces.launch.submission is None:
-            return None
-        try:
-            observed = self.launcher.look_for(traces)
-        except ClusterUnreachable as error:
-            observed = DriverObservation(alive=None, said=str(error), cause=cause_of_error(error))
-        self.say(f"driver {traces.uid}: {observed.said}", logging.WARNING)
-        return observed
-
-    def _end(self, traces: DriverTraces) -> None:
-        """End the driver by force.
-
-        An unreachable cluster must not keep the stream down, because the driver is fenced.
-        """
-        try:
-            self.launcher.end_by_force(traces)
-        except ClusterUnreachable as error:
-            self.say(f"driver {traces.uid} may still run, but can write nothing more: {error}", logging.WARNING)
-        if traces.launch is not None and traces.launch.submission is not None:
-            self._mark_ended(traces.uid)
-
-    def _mark_ended(self, uid: str) -> None:
-        """Record that a launched driver has ended, so that no supervisor waits for it."""
-        launch = read_launch(self.home)
-        if launch is not None and launch.uid == uid:
-            with suppress(SessionizerError):
-                LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
-
-    def _traces(self, uid: str) -> DriverTraces:
-        """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""
-        launch, lease = read_launch(self.home), read_lease(self.home)
-        records = [record for record in (launch, lease) if record is not None and record.uid == uid]
-        processes = tuple(record.process for record in records if record.process is not None)
-        return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
 
     def cancel(self) -> None:
         """Launch no more drivers. A signal handler may call it while ``settle`` runs."""

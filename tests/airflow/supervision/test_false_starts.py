@@ -59,7 +59,7 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
 
     def build() -> Supervisor:
         supervisor = new_supervisor()
-        supervisor.launcher = LocalLauncher(command)
+        supervisor.drivers.launcher = LocalLauncher(command)
         return supervisor
 
     settle_until(lambda: works(home), build)

@@ -87,7 +87,7 @@ def test_a_start_that_is_refused_for_good_is_told(
     new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]
 ) -> None:
     supervisor = new_supervisor()
-    supervisor.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
+    supervisor.drivers.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
     with pytest.raises(SupervisionEnded, match="spark-submit"):
         supervisor.settle()
     (alert,) = alerts
@@ -120,8 +120,8 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
 
     monkeypatch.setattr(RecordFile, "write", full)
     supervisor = impatient_to_tell(new_supervisor())
-    healthy = supervisor.launcher
-    supervisor.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
+    healthy = supervisor.drivers.launcher
+    supervisor.drivers.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
     attempts: set[int] = set()
 
     def wait_on() -> bool:
@@ -138,7 +138,7 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     assert [alert.kind for alert in alerts] == [Kind.WAITING], "told once, and not given up"
     assert "a disk is full" in alerts[0].reason
     monkeypatch.undo()
-    supervisor.launcher = healthy
+    supervisor.drivers.launcher = healthy
     eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
     assert isinstance(supervisor.settle(), Adopt)
     assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
@@ -168,8 +168,8 @@ def test_a_disk_that_is_really_full_is_waited_for_until_there_is_room(
         home = StreamHome.of(disk, "clicks")
         home.prepare()
         supervisor = impatient_to_tell(new_supervisor())
-        supervisor.home = supervisor.ledger.home = home
-        supervisor.folders = Folders(home=disk, streams=tmp_path)
+        supervisor.home = supervisor.ledger.home = supervisor.drivers.home = home
+        supervisor.drivers.folders = Folders(home=disk, streams=tmp_path)
         with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
             while True:
                 ballast.write(bytes(4096))

@@ -43,7 +43,7 @@ def supervisor(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     yield found
     launch = read_launch(found.home)
     if launch is not None:
-        found.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+        found.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yar
     assert launch is not None
     uid = launch.uid
     wait_until(lambda: states(yarn, uid) == ["ACCEPTED"], STOPPED_SECONDS, "the application in its queue")
-    seen = supervisor.launcher.look_for(DriverTraces(uid=uid, launch=launch))
+    seen = supervisor.drivers.launcher.look_for(DriverTraces(uid=uid, launch=launch))
     assert (seen.alive, seen.cause.name if seen.cause else None) == (True, "no_resources")
-    supervisor.launcher.end_by_force(DriverTraces(uid=uid, launch=launch))
+    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=uid, launch=launch))
     assert states(yarn, uid) == ["KILLED"]

@@ -114,5 +114,5 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     assert f"curl -X GET http://{yarn.web}/ws/v1/cluster/apps" in warning
     assert "Connection refused" in warning
     yarn.start()
-    supervisor.launcher.end_by_force(DriverTraces(uid=second, launch=launched))
+    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=second, launch=launched))
     assert states(yarn, second) == ["KILLED"]

@@ -96,7 +96,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         assert partitions_of_state(home) == "2", "not Spark's 200"
         assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
     finally:
-        supervisor.launcher.end_by_force(supervisor._traces(supervisor_uid(home)))
+        supervisor.drivers.launcher.end_by_force(supervisor.drivers.traces(supervisor_uid(home)))
     lease = read_lease(home)
     assert lease is not None
     assert lease.process is not None
