@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.core.key_group.group_load import sum_loads
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import content_of, stamped
@@ -11,6 +12,7 @@ from sessionizer.home.json_record import content_of, stamped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sessionizer.core.key_group.group_load import OpenLoad
     from sessionizer.home.roots import ControlPath
 
 _BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
@@ -55,6 +57,12 @@ class OpenSessions:
         return sum(open_in_group.held_bytes for open_in_group in self._of_group.values())
 
     @property
+    def load(self) -> OpenLoad:
+        """Sizes and ages of the open sessions. A restart forgets those of keys until their groups merge again."""
+        held = (open_in_group.held_bytes for open_in_group in self._of_group.values())
+        return sum_loads(held, {group: open_in_group.load for group, open_in_group in self._of_group.items()})
+
+    @property
     def heaviest(self) -> tuple[int | None, int | None]:
         """Group that holds the most, and its bytes."""
         held = {group: open_in_group.held_bytes for group, open_in_group in self._of_group.items()}
@@ -69,8 +77,10 @@ class OpenSessions:
                 of_group[group] = open_in_group.combine(of_group.get(group, NOTHING_OPEN))
                 came = 0 if open_in_group.merged else open_in_group.admitted
                 unmerged[group] = came and unmerged.get(group, 0) + came
-        if of_group != self._of_group or unmerged != self._unmerged or self._batch_id is None:
-            self._of_group, self._unmerged, self._batch_id = of_group, unmerged, batch_id
+        is_news = of_group != self._of_group or unmerged != self._unmerged or self._batch_id is None
+        self._of_group = of_group  # with loads, which no file keeps
+        if is_news:
+            self._unmerged, self._batch_id = unmerged, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
             events = {str(group): came for group, came in unmerged.items() if came}
             write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
 from sessionizer.control.status.driver_status import State
+from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -105,11 +106,16 @@ def bucket_ms(span: int) -> int:
 
 def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
     """Return the samples as rows below the names of their fields, which is a third of the size."""
-    names = [each.name for each in fields(Sample) if each.name != "phases"]
+    names = [each.name for each in fields(Sample) if each.name not in {"phases", "closed"}]
     rows = [
-        [*(getattr(each, name) for name in names), *(each.phases.get(phase, 0) for phase in PHASES)] for each in samples
+        [
+            *(getattr(each, name) for name in names),
+            *(each.phases.get(phase, 0) for phase in PHASES),
+            *(each.closed.get(reason, 0) for reason in CloseReason),
+        ]
+        for each in samples
     ]
-    return {"fields": [*names, *PHASES], "rows": rows}
+    return {"fields": [*names, *PHASES, *(f"ended_by_{reason}" for reason in CloseReason)], "rows": rows}
 
 
 def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Ailment, Health
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
@@ -57,7 +58,10 @@ def _ailment(
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
         # Without input rows the lag is unknown. A quiet source has no lag.
         return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
-    return Ailment.LAGGING if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms else None
+    if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms:
+        return Ailment.LAGGING
+    lasts = beat.straggler is not None and now_ms - beat.straggler.since > TOLD_AFTER_MS
+    return Ailment.STRAGGLER if lasts else None
 
 
 def _unless_stale(ailment: Ailment | None) -> Ailment | None:
@@ -83,11 +87,15 @@ def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, n
         behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
         remedy = "compare the batch time with the trigger interval, then add cores or make batches larger"
         return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
+    if after.ailment is Ailment.STRAGGLER and beat is not None and beat.straggler is not None:
+        straggler = beat.straggler
+        reason = f"{straggler.line}, for {describe_duration(now_ms - straggler.since)}"
+        return Kind.STRAGGLER, reason, STRAGGLER_REMEDIES[straggler.kind]
     return Kind.RECOVERED, f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}", ""
 
 
 WRITTEN_EVERY = 60_000
-"""Ms between two records of a healthy stream."""
+"""Ms between two records without news."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ class Doctor:
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         record = self._unwritten or SUPERVISION_FILE.of(self._home).read()
         told = record is not None and (record.waiting_told or record.given_up)
-        self._health = examined(before, beat, desired, self._policy, now_ms, told=told)
+        self._health = replace(examined(before, beat, desired, self._policy, now_ms, told=told), looked_at=now_ms)
         on_record = self._record()
         alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
         return Finding(self._news(beat), alert, on_record)
@@ -140,4 +148,4 @@ class Doctor:
 
 
 def _worth_writing(written: Health, health: Health) -> bool:
-    return written.ailment is not health.ailment or health.worked_at - written.worked_at >= WRITTEN_EVERY
+    return written.ailment is not health.ailment or (health.looked_at or 0) - (written.looked_at or 0) >= WRITTEN_EVERY

@@ -22,6 +22,7 @@ from sessionizer.control.history.files import (
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_restarts
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense
 from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
+from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome
 
@@ -124,7 +125,9 @@ def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None
             at=HOUR + minute * SAMPLE_MS, lineage=f"20260921T130000-{minute % 2:06}", batch_id=9_999_999, batches=600,
             rows=99_999_999, batch_ms=59_999, longest_ms=59_999, phases=busy, lag_ms=9_999_999, source_lag=99_999_999,
             watermark_ms=HOUR, open=99_999_999, state_bytes=long, sessions=999_999, late=999_999,
-            refused=999_999, group=1023, group_bytes=long,
+            refused=999_999, group=1023, group_bytes=long, group_p99_bytes=long, waited_ms=59_999,
+            closed=dict.fromkeys(CloseReason, 999_999), key="k" * 64, key_events=999_999, key_p99_events=99_999,
+            straggler=f"key:{'k' * 64}",
         )
         for minute in range(60)
     ]  # fmt: skip

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
+from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.launch_record import LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge
@@ -36,6 +38,7 @@ MAINTENANCE = Desired(DesiredState.MAINTENANCE, NOW - 30 * MINUTE, "olga", "rest
 FAILED = ExitRecord("a", NOW - 20_000, ExitOutcome.FAILED, error_type="memory", message="heap")
 ENDED = ExitRecord("a", NOW - 20_000, ExitOutcome.STOPPED)
 WORKING = DriverStatus(desired=WANTED, lease=LEASE, alive=True, heartbeat=BEAT)
+LAUNCHED = replace(WORKING, launch=LaunchRecord(uid="a", at=NOW - 61 * MINUTE, log="logs/a.log"))
 DEAD = replace(WORKING, alive=False, exit_record=FAILED)
 SUPERVISED = SupervisionRecord()
 BACKING_OFF = SupervisionRecord(failures=2, last_failure="heap", last_failure_ms=NOW - 9_000, restart_at=NOW + 9_000)
@@ -68,6 +71,11 @@ def lagging(lag_ms: int, **beat: Any) -> DriverStatus:
     return replace(WORKING, heartbeat=replace(BEAT, watermark_lag_ms=lag_ms, watermark_ms=NOW - lag_ms, **beat))
 
 
+def held_up(kind: StragglerKind, name: str, ms: int) -> DriverStatus:
+    straggler = Straggler(kind=kind, name=name, since=NOW - ms, batches=3, took_ms=9_000, batch_ms=10_000)
+    return replace(WORKING, heartbeat=replace(BEAT, straggler=straggler))
+
+
 def silent(ms: int, **beat: Any) -> DriverStatus:
     return replace(WORKING, heartbeat=replace(BEAT, at=NOW - ms, progress_at=NOW - ms, **beat))
 
@@ -94,6 +102,10 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(save_every_ms=60 * MINUTE, saved_at=NOW - 70 * MINUTE, samples=samples(rows=9)),
         "healthy", "working", None),
     "some rows refused": (facts(samples=samples(rows=1_000, refused=9)), "healthy", "working", None),
+    "run by hand beside a paused supervisor": (facts(paused=True), "healthy", "working", None),
+    "stopped, and its supervisor is paused": (
+        facts(replace(DEAD, desired=STOP), paused=True), "healthy", "stopped", None),
+    "looked at lately": (facts(LAUNCHED, looked_at=NOW - MINUTE), "healthy", "working", None),
     # warning: mends itself
     "it starts": (
         facts(replace(WORKING, heartbeat=replace(BEAT, phase=Phase.STARTING))),
@@ -113,7 +125,11 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "old events": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=5_000, lag_ms=40 * MINUTE)),
         "warning", "old_events", "source"),
+    "held up by a key group": (
+        facts(held_up(StragglerKind.KEY_GROUP, "7", MINUTE)), "warning", "straggler", "progress"),
     # unknown
+    "never unpaused, and not wanted by a user": (
+        facts(DriverStatus(), paused=True), "unknown", "never_started", "driver"),
     "no driver ever": (facts(DriverStatus()), "unknown", "never_started", "driver"),
     "control away": (facts(seen=None, unseen="it is away"), "unknown", "unreadable", "driver"),
     "a damaged record": (
@@ -156,7 +172,19 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "an upgrade waits": (
         facts(waiting=WaitingUpgrade(stream="visits", digest="d1"), waiting_line="it is carried out on Sunday"),
         "healthy", "upgrade_waits", "upgrade"),
+    "its supervisor is paused": (facts(LAUNCHED, paused=True), "degraded", "paused", "supervision"),
+    "no supervisor looks": (
+        facts(LAUNCHED, looked_at=NOW - 9 * MINUTE), "degraded", "unwatched", "supervision"),
+    "held up by a key for long": (
+        facts(held_up(StragglerKind.KEY, "bot", 6 * MINUTE)), "degraded", "straggler", "progress"),
     # down
+    "dead, and its supervisor is paused": (
+        facts(replace(LAUNCHED, alive=False), paused=True), "down", "paused", "supervision"),
+    "dead, and no supervisor looks": (
+        facts(replace(LAUNCHED, alive=False), looked_at=NOW - 9 * MINUTE, supervision=SUPERVISED),
+        "down", "unwatched", "supervision"),
+    "wanted, never begun, and paused": (
+        facts(DriverStatus(desired=WANTED), paused=True), "down", "paused", "supervision"),
     "dead, by hand": (facts(DEAD), "down", "no_driver", "driver"),
     "dead for long, supervised": (
         facts(replace(DEAD, exit_record=replace(FAILED, at=NOW - 9 * MINUTE)), supervision=SUPERVISED),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
@@ -19,6 +19,7 @@ from sessionizer.home.names import checked_identifier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
@@ -92,17 +93,37 @@ def read_hour(home: StreamHome, hour: str) -> list[Sample]:
     found: list[Sample] = []
     for row in rows:
         with suppress(ValueError, TypeError):
-            found.append(Sample.from_json(dict(zip(names, row, strict=True))))
+            found.append(Sample.from_json(_nested(zip(names, row, strict=True))))
     return found
 
 
 def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
     """Replace the samples of an hour, as rows below the names of their fields. Raises OSError."""
-    told = [sample.to_json() for sample in samples]
+    told = [_flat(sample.to_json()) for sample in samples]
     names = sorted({name for each in told for name in each})
     rows = [[each.get(name) for name in names] for each in told]
     content = json.dumps(stamped({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
     store_at(_hour_file(home, hour)).replace(content, durable=False)
+
+
+def _flat(told: JsonObject) -> JsonObject:
+    """Return the fields with those of each mapping beside the others, such as ``phases.plan``: half the size."""
+    flat: JsonObject = {}
+    for name, value in told.items():
+        flat |= {f"{name}.{part}": each for part, each in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _nested(flat: Iterable[tuple[str, Any]]) -> JsonObject:
+    """Return the fields that ``_flat`` has made flat. Earlier releases did not."""
+    told: JsonObject = {}
+    for name, value in flat:
+        field, _, part = name.partition(".")
+        if not part:
+            told[field] = value
+        elif value is not None:
+            told.setdefault(field, {})[part] = value
+    return told
 
 
 def remove_old(home: StreamHome, now_ms: int) -> None:

@@ -20,18 +20,25 @@ SAMPLE_MS: Final = 60_000
 PHASES: Final = ("plan", "evaluate", "write", "commit")
 """The phases of a batch, in order: planning, the whole query, the tables, Spark's own logs."""
 
-_SUMS: Final = ("batches", "rows", "batch_ms", "sessions", "late", "refused")
-_HEAVIEST: Final = ("group", "group_bytes")
+_SUMS: Final = ("batches", "rows", "batch_ms", "waited_ms", "sessions", "late", "refused")
+_COUNTS: Final = ("phases", "closed")
+_HEAVIEST: Final = {"group_bytes": "group", "key_events": "key"}
+"""Figures of which the largest one of a minute counts, and the field that names its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample(JsonRecord):
     """The batches that were committed in the minute from ``at`` on. Times are epoch ms, durations ms, sizes bytes.
 
-    Counts and ``batch_ms`` are sums over the batches, ``phases`` splits ``batch_ms``. ``longest_ms`` is the longest
-    batch. All other figures are those after the last batch, which is ``batch_id`` of ``lineage``. ``lag_ms`` is the
-    distance of the watermark behind the clock, ``source_lag`` the number of events behind, if the source tells it.
-    ``group`` is the key group with the most open bytes.
+    Counts, ``batch_ms`` and ``waited_ms`` are sums over the batches. ``phases`` splits ``batch_ms``, ``closed`` splits
+    ``sessions`` by reason. ``longest_ms`` is the longest batch. ``waited_ms`` passed before the batches: the query
+    waited for its source or its trigger. All other figures are those after the last batch, which is ``batch_id`` of
+    ``lineage``. ``lag_ms`` is the distance of the watermark behind the clock, ``source_lag`` the number of events
+    behind, if the source tells it.
+
+    ``group`` is the key group with the most open bytes, and 99 of 100 groups hold at most ``group_p99_bytes``. ``key``
+    has the session with the most open events, and 99 of 100 open sessions have at most ``key_p99_events``.
+    ``straggler`` is the last one of the minute (``sessionizer.control.history.straggler``).
     """
 
     at: int
@@ -52,6 +59,13 @@ class Sample(JsonRecord):
     refused: int = 0
     group: int | None = None
     group_bytes: int | None = None
+    group_p99_bytes: int | None = None
+    waited_ms: int = 0
+    closed: Mapping[str, int] = field(default_factory=dict)
+    key: str | None = None
+    key_events: int | None = None
+    key_p99_events: int | None = None
+    straggler: str | None = None
 
     @property
     def rate(self) -> float:
@@ -77,18 +91,16 @@ def combine(before: Sample, later: Sample, at: int | None = None) -> Sample:
     known = {
         each.name: getattr(before if getattr(later, each.name) is None else later, each.name)
         for each in fields(Sample)
-        if each.name not in {*_SUMS, *_HEAVIEST, "at", "longest_ms", "phases"}
+        if each.name not in {*_SUMS, *_COUNTS, "at", "longest_ms"}
     }
-    heavier = max(before, later, key=lambda sample: sample.group_bytes or 0)
+    for figure, owner in _HEAVIEST.items():
+        heavier = before if (getattr(before, figure) or 0) > (getattr(later, figure) or 0) else later
+        known |= {name: getattr(heavier, name) for name in (figure, owner)}
+    counts = {name: _add(getattr(before, name), getattr(later, name)) for name in _COUNTS}
+    sums = {name: getattr(before, name) + getattr(later, name) for name in _SUMS}
+    longest_ms = max(before.longest_ms, later.longest_ms)
     return replace(
-        later,
-        at=before.at if at is None else at,
-        longest_ms=max(before.longest_ms, later.longest_ms),
-        phases=_add(before.phases, later.phases),
-        group=heavier.group,
-        group_bytes=heavier.group_bytes,
-        **{name: getattr(before, name) + getattr(later, name) for name in _SUMS},
-        **known,
+        later, **{**known, **counts, **sums, "at": before.at if at is None else at, "longest_ms": longest_ms}
     )
 
 

@@ -90,18 +90,34 @@ class Ailment(StrEnum):
 
     STALE = "stale"
     LAGGING = "lagging"
+    STRAGGLER = "straggler"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health(JsonRecord):
-    """The stream was last seen working at ``worked_at``, and has had its ``ailment`` ``since`` then (epoch ms)."""
+    """The stream was last seen working at ``worked_at``, and has had its ``ailment`` ``since`` then (epoch ms).
+
+    A supervisor last looked at ``looked_at``, give or take a minute. Earlier releases noted none.
+    """
 
     worked_at: int
     ailment: Ailment | None = None
     since: int | None = None
+    looked_at: int | None = None
 
 
 HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PauseRecord(JsonRecord):
+    """Airflow's own record at ``at`` (epoch ms): the DAG that supervises the stream is ``paused``, or is not."""
+
+    paused: bool
+    at: int
+
+
+PAUSE_FILE: Final = ControlFile("pause.json", PauseRecord, durable=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

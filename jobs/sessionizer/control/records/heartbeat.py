@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from sessionizer.control.history.straggler import Straggler
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 
@@ -24,6 +26,15 @@ class Phase(StrEnum):
     def _missing_(cls, value: object) -> Phase | None:
         """Read ``draining``, which a driver of an earlier release, which may still run, writes when it stops."""
         return cls.STOPPING if value == "draining" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyKey(JsonRecord):
+    """A key whose largest open session has so many ``events``, in the key group ``group``."""
+
+    key: str
+    group: int
+    events: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,12 @@ class Heartbeat(JsonRecord):
     running_tasks_done: int | None = None
     running_rows: int | None = None
     """Rows that the batch has read from the source so far."""
+    straggler: Straggler | None = None
+    """The key group, key or partition that has held up two batches or more."""
+    heaviest_keys: tuple[HeavyKey, ...] = ()
+    """The keys with the largest open sessions, as of the last merge of their groups."""
+    open_ages: Mapping[str, int] = field(default_factory=dict)
+    """Open sessions by age (``core.key_group.group_load.AGES``), as of the last merge of each group."""
     warning: str | None = None
     """The problem in spite of which the driver continues."""
 

@@ -208,6 +208,7 @@ def _merge(
         held_bytes=sum(int(table.nbytes) for table in held),
         admitted=sum(table.num_rows for table in new),
         merged=True,
+        load=merged.load,
     )
     append = new[0] if new and merged.tombstones is not None else None
     return Step(plan, append=append, merged=merged, open_in_group=open_in_group)

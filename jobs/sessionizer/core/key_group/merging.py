@@ -14,10 +14,12 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
 from sessionizer.core.key_group.distinct import surely_distinct
 from sessionizer.core.key_group.duplicates import Admissions, Verdicts, find_duplicates
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad, load_of
 from sessionizer.core.key_group.ordering import (
     CapsOfRows,
     Positions,
     codes,
+    int64s,
     ordered_events,
     session_order,
     whole_column,
@@ -58,7 +60,7 @@ class Merged:
 
     ``open_events`` has one table for the events of each ``Terms``. ``open`` describes the sessions that the open events
     make. ``repeated`` is the number of events dropped as duplicates. If the open events stay in the log, there are
-    ``tombstones`` to append to it, and ``open_events`` is empty.
+    ``tombstones`` to append to it, and ``open_events`` is empty. ``load`` is for users only.
     """
 
     sessions: pa.RecordBatch | None
@@ -67,6 +69,7 @@ class Merged:
     repeated: int
     open: Ends
     tombstones: pa.Table | None = None
+    load: GroupLoad = NO_LOAD
 
 
 class Terms(NamedTuple):
@@ -104,7 +107,14 @@ def merge(
         repeated=laid.repeated,
         open=_ends_of(laid.cuts.due[~final]),
         tombstones=tombstones(deleted) if keeps_log else None,
+        load=_load(laid, final, final_by_ms),
     )
+
+
+def _load(laid: LaidOut, final: Bools, now_ms: int) -> GroupLoad:
+    first = laid.order[laid.cuts.first]
+    keys = whole_column(laid.events, schema.KEY).take(pa.array(first))
+    return load_of(laid.cuts, final, int64s(laid.events, schema.CLOCK)[first], keys, now_ms)
 
 
 def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +15,7 @@ class OpenInGroup:
     ``latest_due_ms`` is in epoch ms, None for never. ``admitted`` counts the events of the batch. ``held_bytes`` is the
     size of the stored events, with finished ones that no merge has removed yet. A group that merged reports all open
     sessions. A group that did not (``merged`` false) has not read its state: it reports only the new events, and
-    ``sessions`` is the number of their keys.
+    ``sessions`` is the number of their keys. ``load`` is for users only, and no record keeps it.
     """
 
     sessions: int
@@ -21,19 +23,25 @@ class OpenInGroup:
     held_bytes: int
     admitted: int
     merged: bool
+    load: GroupLoad = field(default=NO_LOAD, compare=False)
 
     def as_dict(self) -> dict[str, int | bool | None]:
-        """Return the fields by name."""
-        return asdict(self)
+        """Return the fields by name, without ``load``."""
+        return {name: value for name, value in asdict(self).items() if name != "load"}
 
     def to_json(self) -> bytes:
         """Encode the fields for the row that is emitted."""
-        return json.dumps(self.as_dict()).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> OpenInGroup:
         """Decode the text that ``to_json`` wrote."""
-        return cls(**json.loads(text))
+        told = json.loads(text)
+        return cls(**{**told, "load": GroupLoad.parse(told["load"])})
+
+    def taking(self, ms: int) -> OpenInGroup:
+        """Return the report of a group that took ``ms`` in the batch."""
+        return replace(self, load=replace(self.load, took_ms=ms))
 
     def combine(self, before: OpenInGroup) -> OpenInGroup:
         """Return the report on all open sessions of a group, given its report ``before``.
@@ -48,6 +56,7 @@ class OpenInGroup:
             held_bytes=before.held_bytes + self.held_bytes,
             admitted=self.admitted,
             merged=False,
+            load=before.load,
         )
 
 

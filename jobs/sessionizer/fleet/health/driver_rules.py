@@ -1,4 +1,4 @@
-"""Rules on the driver and its supervision. Pure: facts in, a finding or None out."""
+"""Rules on the driver. Pure: facts in, a finding or None out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
+from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import Verb, dag_id
@@ -69,7 +70,7 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if seen.state is State.NEVER_STARTED:
         what = "no driver has run yet"
         return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
-    if record is not None and record.given_up and not _has_newer_driver(seen, record):
+    if record is not None and record.given_up and not has_newer_driver(seen, record):
         return None  # a rule of supervision says it
     if record is not None and record.restart_at > facts.now:
         return _judge_waiting(facts, record)
@@ -90,38 +91,6 @@ def _judge_waiting(facts: HealthFacts, record: SupervisionRecord) -> Finding:
     return _driver(Word.WARNING, "backing_off", what, record.last_failure_ms, remedy)
 
 
-def judge_supervision(facts: HealthFacts) -> Finding | None:
-    """Judge whether the stream has a supervisor that acts, a spec, and no stuck command."""
-    seen, unfinished = facts.seen, facts.unfinished
-    if seen is None:
-        return None
-    if unfinished is not None:
-        since = seen.desired.at or None
-        if unfinished.is_unattended(facts.now):
-            return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
-        return _supervision(Word.WARNING, "command", unfinished.standing, since)
-    if facts.is_orphan:
-        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, _how(facts))
-    return _judge_given_up(facts, seen) or _judge_spec(facts)
-
-
-def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
-    record = facts.supervision
-    if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
-        return None
-    if _has_newer_driver(seen, record):
-        return None
-    what = f"given up: {redacted(record.last_failure)}"
-    going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
-    return _supervision(Word.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
-
-
-def _judge_spec(facts: HealthFacts) -> Finding | None:
-    if facts.problem is None:
-        return None
-    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, _how(facts))
-
-
 def describe_calm(facts: HealthFacts) -> str:
     """Return the rule by which a stream without findings is healthy."""
     seen = facts.seen
@@ -130,11 +99,6 @@ def describe_calm(facts: HealthFacts) -> str:
     if seen is not None and not seen.state.is_live:
         return "stopped"
     return "idle" if seen is not None and seen.state is State.IDLE else "working"
-
-
-def _has_newer_driver(seen: DriverStatus, record: SupervisionRecord) -> bool:
-    """Whether a user has started another driver since the supervisor gave up."""
-    return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
 def _gone_since(facts: HealthFacts, seen: DriverStatus) -> int | None:
@@ -153,7 +117,3 @@ def _start(name: str) -> str:
 
 def _driver(word: Word, rule: str, what: str, since: int | None, what_to_do: str | None = "") -> Finding:
     return Finding(part=Part.DRIVER, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do or "")
-
-
-def _supervision(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
-    return Finding(part=Part.SUPERVISION, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)

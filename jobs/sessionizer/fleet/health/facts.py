@@ -30,7 +30,8 @@ class HealthFacts:
     ``seen`` is None if the control directory cannot be read, and ``unseen`` says why. ``problem`` is the error of the
     spec. ``advice`` is the line of ``status``. ``samples`` are of the last ``WINDOW_MS``. ``free_bytes`` is the room on
     the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
-    record of the history (epoch ms). ``save_every_ms`` is None for a stream without scheduled savepoints.
+    record of the history (epoch ms). ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``:
+    Airflow's DAG of supervision is. ``looked_at``: the last look of a supervisor (epoch ms), None if none ever looked.
     """
 
     name: str
@@ -56,3 +57,5 @@ class HealthFacts:
     save_every_ms: int | None = None
     watermark_delay_ms: int = 0
     lag_limit_ms: int = LAG_LIMIT_MS
+    paused: bool = False
+    looked_at: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
@@ -75,6 +76,18 @@ def _judge_lag(facts: HealthFacts) -> Finding | None:
         if lag - first.lag_ms > span // 2:
             return _progress(Word.DEGRADED, "falling_behind", f"it falls behind: {behind}", first.at, _MORE)
     return _progress(Word.DEGRADED, "lagging", behind, None, _MORE)
+
+
+def judge_straggler(facts: HealthFacts) -> Finding | None:
+    """Judge a key group, key or partition that holds up the batches. It may be over with the next ones."""
+    seen = facts.seen
+    straggler = seen.heartbeat.straggler if seen is not None and seen.heartbeat is not None else None
+    if seen is None or straggler is None or seen.state is not State.RUNNING:
+        return None
+    lasts = facts.now - straggler.since > TOLD_AFTER_MS
+    word = Word.DEGRADED if lasts else Word.WARNING
+    what = f"{straggler.line}, for {straggler.batches:,} batches"
+    return _progress(word, "straggler", what, straggler.since, STRAGGLER_REMEDIES[straggler.kind] if lasts else "")
 
 
 def judge_source(facts: HealthFacts) -> Finding | None:

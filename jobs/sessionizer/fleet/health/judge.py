@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.patience import MINUTE
 from sessionizer.control.status.progress_line import describe_duration
-from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver, judge_supervision
-from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_watermark
+from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
+from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
+from sessionizer.fleet.health.supervision_rules import judge_supervision
 from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
 from sessionizer.home.disk.room import LEAST_ROOM
 from sessionizer.lineage.trial.judging import Outcome
@@ -30,6 +31,7 @@ def judge_health(facts: HealthFacts) -> StreamHealth:
         judge_disk,
         judge_canary,
         judge_progress,
+        judge_straggler,
         judge_watermark,
         judge_source,
         judge_savepoints,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE
 from sessionizer.fleet.health.facts import LAG_LIMIT_MS, WINDOW_MS, HealthFacts
 from sessionizer.fleet.health.judge import judge_health
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+PAUSE_KNOWN_MS: Final = 15 * MINUTE
+"""Milliseconds for which a note that the DAG of supervision is paused counts. It is made every five minutes."""
 
 
 def health_of(view: StreamView, spec: StreamSpec | None, now: int) -> StreamHealth:
@@ -57,8 +63,21 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         history_since=oldest_record(home) if home and every_ms else None,
         save_every_ms=every_ms,
         watermark_delay_ms=spec.rules.watermark_delay_ms if spec else 0,
+        paused=_is_paused(home, now) if home else False,
+        looked_at=_looked_at(home) if home else None,
         lag_limit_ms=duration_from(os.environ, "lag_alert") if variable_of("lag_alert") in os.environ else LAG_LIMIT_MS,
     )
+
+
+def _is_paused(home: StreamHome, now: int) -> bool:
+    """Whether Airflow has noted lately that the DAG of supervision is paused."""
+    record = PAUSE_FILE.of(home).read()
+    return record is not None and record.paused and now - record.at <= PAUSE_KNOWN_MS
+
+
+def _looked_at(home: StreamHome) -> int | None:
+    health = HEALTH_FILE.of(home).read()
+    return health.looked_at if health else None
 
 
 def _recent(home: StreamHome, now: int) -> History:

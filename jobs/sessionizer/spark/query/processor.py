@@ -16,6 +16,7 @@ Per group it keeps four variables, whose Spark schemas never change (the blobs c
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+    from sessionizer.core.key_group.merging import Merged
     from sessionizer.core.key_group.open_in_group import OpenInGroup
 
 
@@ -105,6 +107,7 @@ class SessionProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Append the new events, or merge when a session may be final. ``rows``: packed rows."""
+        began = time.monotonic()
         group, share = self._number[int(key[0])], Share()
         for row in rows:
             share.take(row.kind, row.blob)
@@ -120,17 +123,18 @@ class SessionProcessor(StatefulProcessor):
         output = Output(group)
         for blob in share.quarantined:
             output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
-        output.step(step)
+        output.step(step, began)
         yield from output.rows
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Merge a group that is due, with or without new data. A group that was merged in this batch is left alone."""
+        began = time.monotonic()
         group, bounds, planned = self._number[int(key[0])], self._bounds(timerValues, 0), self._planned()
         step = take_timer(group, self._shared, planned, bounds, self._read_log)
         if step is not None:
             self._apply(step, planned, bounds)
             output = Output(group)
-            output.step(step)
+            output.step(step, began)
             yield from output.rows
 
     def close(self) -> None:
@@ -264,18 +268,22 @@ class Output:
         for piece in pieces(whole):
             self.row(kind, piece.num_rows, encode(piece))
 
-    def step(self, step: Step) -> None:
-        """Emit the results of a step."""
+    def step(self, step: Step, began: float | None = None) -> None:
+        """Emit the results of a step. ``began``: the monotonic clock (s) at its begin, if its time is reported."""
         self.table(kinds.LATE, step.late)
+        if step.merged is not None:
+            self._merged(step.merged)
         if step.open_in_group is not None:
-            self.row(kinds.OPEN, step.open_in_group.sessions, step.open_in_group.to_json())
-        if step.merged is None:
-            return
-        self.table(kinds.SESSIONS, step.merged.sessions)
-        if step.merged.repeated:
-            self.row(kinds.REPEATED, step.merged.repeated)
-        if step.merged.conflicting is not None:
-            self.table(kinds.QUARANTINE, conflicting_rows(step.merged.conflicting))
+            took_ms = 0 if began is None else round((time.monotonic() - began) * 1000)
+            report = step.open_in_group.taking(took_ms)
+            self.row(kinds.OPEN, report.sessions, report.to_json())
+
+    def _merged(self, merged: Merged) -> None:
+        self.table(kinds.SESSIONS, merged.sessions)
+        if merged.repeated:
+            self.row(kinds.REPEATED, merged.repeated)
+        if merged.conflicting is not None:
+            self.table(kinds.QUARANTINE, conflicting_rows(merged.conflicting))
 
 
 def conflicting_rows(events: pa.Table) -> pa.Table:

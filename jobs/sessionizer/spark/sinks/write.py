@@ -7,6 +7,7 @@ never evaluated is never written, which no restart survives (docs/adr/0003).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +69,14 @@ class BatchCounts:
     def admitted(self) -> int:
         """Number of events that were neither refused nor late."""
         return sum(open_in_group.admitted for _, open_in_group in self.open_in_groups)
+
+    @property
+    def closed(self) -> Mapping[str, int]:
+        """Closed sessions by reason."""
+        closed = Counter[str]()
+        for _, open_in_group in self.open_in_groups:
+            closed.update(open_in_group.load.closed)
+        return dict(closed)
 
     def __getitem__(self, kind: str) -> int:
         return self.of_kind.get(kind, 0)

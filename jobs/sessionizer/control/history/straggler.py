@@ -1,0 +1,138 @@
+"""Stragglers: the key group, the key or the Kafka partition that holds up a stream's batches. Pure.
+
+A straggler is named after two batches in a row. In Spark the watermark follows the newest event of all partitions, so
+no partition can hold it up. A partition that falls behind makes its own events late instead.
+
+JSON of a straggler, in ``heartbeat.json`` and in the documents of the page (times are epoch ms)::
+
+    {"kind": "key_group" | "key" | "partition", "name": "7" | "alice" | "clicks-3", "since": 1790000000000,
+     "batches": 4, "took_ms": 9000, "batch_ms": 11000, "behind": null, "group": 7}
+
+``took_ms`` of the ``batch_ms`` of the newest batch are the straggler's. ``behind`` is a partition's number of unread
+events. ``group`` is the key group of a key. A sample of the history has the text ``kind:name``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAMED_AFTER: Final = 2
+"""Number of batches in a row after which a straggler is named."""
+TOLD_AFTER_MS: Final = 5 * 60_000
+"""Milliseconds after which users are told of a straggler."""
+SLOW_MS: Final = 2_000
+"""Milliseconds of a batch below which no key group counts as slow."""
+LEAST_SHARE: Final = 0.5
+"""Share of the batch, or of all unread events, from which on one holds up the others."""
+TIMES_OTHERS: Final = 4
+"""Factor by which a straggler is beyond the median of the others."""
+TIMES_OTHER_KEYS: Final = 10
+"""Factor by which a key's session is beyond 99 of 100 others, so that the key is named instead of its group."""
+LEAST_BEHIND: Final = 1_000
+"""Unread events below which no partition counts as far behind."""
+
+
+class StragglerKind(StrEnum):
+    """The part of a stream that may hold up a batch."""
+
+    KEY_GROUP = "key_group"
+    KEY = "key"
+    PARTITION = "partition"
+
+
+STRAGGLER_REMEDIES: Final = {
+    StragglerKind.KEY_GROUP: "raise key_groups (`sessionizer rescale`), if no key of the group is the cause",
+    StragglerKind.KEY: "see whether the key is one user: a bot or a default id needs a cap (rules.max_events)",
+    StragglerKind.PARTITION: "see why the producer writes most events to it: its key, or a partition that came back",
+}
+"""What a user does about a straggler of each kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Straggler(JsonRecord):
+    """A straggler, see the module for its fields."""
+
+    kind: StragglerKind
+    name: str
+    since: int
+    batches: int = 1
+    took_ms: int | None = None
+    batch_ms: int | None = None
+    behind: int | None = None
+    group: int | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it has held up enough batches."""
+        return self.batches >= NAMED_AFTER
+
+    @property
+    def label(self) -> str:
+        """The text of a sample."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def line(self) -> str:
+        """The straggler in words."""
+        if self.kind is StragglerKind.PARTITION:
+            return f"partition {self.name} is {self.behind or 0:,} events behind, more than all others together"
+        what = f"key group {self.name}" if self.kind is StragglerKind.KEY_GROUP else f"key {self.name!r}"
+        return f"{what} takes {(self.took_ms or 0) / 1000:.1f} s of a batch of {(self.batch_ms or 0) / 1000:.1f} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTime:
+    """The time of a key group in a batch (ms), and the events of its largest open session."""
+
+    group: int
+    took_ms: int
+    key: str | None = None
+    key_events: int = 0
+    key_p99_events: int = 0
+
+
+def slow_group(groups: Sequence[GroupTime], batch_ms: int, at: int) -> Straggler | None:
+    """Return the key group, or its heaviest key, that holds up a batch which ended ``at`` (epoch ms)."""
+    if len(groups) < 2:  # noqa: PLR2004  a group alone holds up no other
+        return None
+    slowest = max(groups, key=lambda each: each.took_ms)
+    others = median(each.took_ms for each in groups if each is not slowest)
+    if slowest.took_ms < max(SLOW_MS, LEAST_SHARE * batch_ms, TIMES_OTHERS * others):
+        return None
+    found = Straggler(
+        kind=StragglerKind.KEY_GROUP,
+        name=str(slowest.group),
+        since=at,
+        took_ms=slowest.took_ms,
+        batch_ms=batch_ms,
+        group=slowest.group,
+    )
+    if slowest.key is not None and slowest.key_events > TIMES_OTHER_KEYS * max(slowest.key_p99_events, 1):
+        return replace(found, kind=StragglerKind.KEY, name=slowest.key)
+    return found
+
+
+def partition_behind(behind: Mapping[str, int], at: int) -> Straggler | None:
+    """Return the partition with most of the unread events after a batch that ended ``at`` (epoch ms)."""
+    if len(behind) < 2:  # noqa: PLR2004  as above
+        return None
+    last = max(behind, key=lambda name: behind[name])
+    others = median(unread for name, unread in behind.items() if name != last)
+    if behind[last] < max(LEAST_BEHIND, LEAST_SHARE * sum(behind.values()), TIMES_OTHERS * others):
+        return None
+    return Straggler(kind=StragglerKind.PARTITION, name=last, since=at, behind=behind[last])
+
+
+def follow(before: Straggler | None, seen: Straggler | None) -> Straggler | None:
+    """Return the straggler after a batch in which one was ``seen``. The same one keeps its beginning."""
+    if before is None or seen is None or (before.kind, before.name) != (seen.kind, seen.name):
+        return seen
+    return replace(seen, since=before.since, batches=before.batches + 1)

@@ -1,0 +1,113 @@
+"""Rules on the supervision of a stream: its spec, its commands, and the supervisor in Airflow. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.causes.cause import name_stream
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
+from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
+from sessionizer.home.names import Verb, dag_id
+from sessionizer.redaction import redacted
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.fleet.health.facts import HealthFacts
+
+PAUSED, UNWATCHED = "paused", "unwatched"
+
+
+def judge_supervision(facts: HealthFacts) -> Finding | None:
+    """Judge whether the stream has a supervisor that acts, a spec, and no stuck command."""
+    seen, unfinished = facts.seen, facts.unfinished
+    if seen is None:
+        return None
+    if unfinished is not None:
+        since = seen.desired.at or None
+        if unfinished.is_unattended(facts.now):
+            return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
+        return _supervision(Word.WARNING, "command", unfinished.standing, since)
+    if facts.is_orphan:
+        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, facts.advice or "")
+    return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
+
+
+def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
+    record = facts.supervision
+    if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
+        return None
+    if has_newer_driver(seen, record):
+        return None
+    what = f"given up: {redacted(record.last_failure)}"
+    going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
+    return _supervision(Word.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
+
+
+def _judge_spec(facts: HealthFacts) -> Finding | None:
+    if facts.problem is None:
+        return None
+    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, facts.advice or "")
+
+
+def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
+    """Judge whether the supervisor in Airflow acts: its DAG is not paused, and it has looked lately."""
+    if facts.is_drained:
+        return None
+    if facts.paused:
+        return judge_pause(facts.name, seen)
+    if facts.looked_at is None or not _needs_supervisor(seen):
+        return None
+    silence = facts.now - facts.looked_at
+    if silence <= ACTED_WITHIN_MS:
+        return None
+    what = f"no supervisor has looked at it for {describe_duration(silence)}"
+    return _supervision(_word_without(seen), UNWATCHED, f"{what}: {_so(seen)}", facts.looked_at, _resume(facts.name))
+
+
+def judge_pause(name: str, seen: DriverStatus) -> Finding | None:
+    """Judge a stream whose DAG of supervision is paused."""
+    if not _needs_supervisor(seen):
+        return None
+    what = f"its supervisor {dag_id(name, Verb.SUPERVISE)} is paused: {_so(seen)}"
+    stop = f"`sessionizer stop {name}` if it should not run"
+    how = f"unpause {dag_id(name, Verb.SUPERVISE)}, or {stop}"
+    return _supervision(_word_without(seen), PAUSED, what, None, how)
+
+
+def apply_pause(health: StreamHealth, name: str, seen: DriverStatus | None, *, paused: bool) -> StreamHealth:
+    """Return ``health`` by what Airflow says now about the DAG of supervision, instead of an earlier record of it."""
+    others = [finding for finding in health.findings if finding.rule != PAUSED]
+    if any(finding.rule in {"given_up", "command", "stuck_command"} for finding in others):
+        return health
+    return weigh([judge_pause(name, seen) if paused and seen is not None else None, *others], health.calm)
+
+
+def _needs_supervisor(seen: DriverStatus) -> bool:
+    """Whether the stream should run, and its live driver was not started by hand."""
+    if seen.desired.state is not DesiredState.RUNNING:
+        return False
+    return seen.launch is not None or (bool(seen.desired.at) and not seen.state.is_live)
+
+
+def _word_without(seen: DriverStatus) -> Word:
+    return Word.DEGRADED if seen.state.is_live else Word.DOWN
+
+
+def _so(seen: DriverStatus) -> str:
+    return "a driver that ends is not replaced" if seen.state.is_live else "nothing starts its driver"
+
+
+def _resume(name: str) -> str:
+    return f"unpause {dag_id(name, Verb.SUPERVISE)}, and check that Airflow's scheduler and triggerer run"
+
+
+def has_newer_driver(seen: DriverStatus, record: SupervisionRecord) -> bool:
+    """Whether a user has started another driver since the supervisor gave up."""
+    return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
+
+
+def _supervision(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
+    return Finding(part=Part.SUPERVISION, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)

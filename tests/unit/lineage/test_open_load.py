@@ -1,0 +1,67 @@
+"""What a key group reports of its load: closes by reason, open sessions by age and size, the heaviest keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.key_group.cutting import Cuts
+from sessionizer.core.key_group.group_load import AGES, GroupLoad, load_of, p99, sum_loads
+from sessionizer.core.key_group.open_in_group import OpenInGroup
+
+NOW = 1_790_000_000_000
+MINUTE = 60_000
+
+
+def cuts(lengths: list[int], reasons: list[int]) -> Cuts:
+    last = np.cumsum(lengths) - 1
+    first = last - np.array(lengths) + 1
+    return Cuts(first, last, np.full(len(lengths), NOW), np.array(reasons, np.int8))
+
+
+def test_a_group_reports_its_closes_and_its_open_sessions() -> None:
+    closes = np.array([True, False, True, False, False])
+    clock = NOW - np.array([1, 2, 3, 70, 60 * 24 * 9]) * MINUTE
+    keys = pa.array(["a", "b", "c", "k" * 99, "e"])
+    load = load_of(cuts([4, 2, 6, 9, 7], [3, 3, 0, 3, 1]), closes, clock, keys, NOW)
+    assert load.closed == {CloseReason.GAP: 1, CloseReason.CLOSING_EVENT: 1}
+    assert dict(zip(AGES, load.ages, strict=True)) == {"1m": 0, "10m": 1, "1h": 0, "6h": 1, "1d": 0, "older": 1}
+    assert load.heaviest == (("k" * 64, 9), ("e", 7), ("b", 2))
+    assert load.p99_events == 9
+
+
+def test_a_group_without_open_sessions() -> None:
+    load = load_of(cuts([4], [3]), np.array([True]), np.array([NOW]), pa.array(["a"]), NOW)
+    assert (sum(load.ages), load.heaviest, load.p99_events) == (0, (), None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([5], 5), ([1] * 99 + [7], 1), ([1] * 98 + [7, 8], 7), (range(1, 1001), 990)]
+)
+def test_99_of_100_are_within_it(sizes: list[int], expected: int) -> None:
+    assert p99(np.array(sizes)) == expected
+
+
+def test_the_load_of_all_groups() -> None:
+    loads = {
+        3: GroupLoad(ages=(1, 0, 0, 0, 0, 2), heaviest=(("a", 9), ("b", 2)), p99_events=9),
+        1: GroupLoad(ages=(4, 0, 0, 0, 0, 0), heaviest=(("c", 5),), p99_events=5),
+        2: GroupLoad(),
+    }
+    load = sum_loads([100, 900, 10], loads)
+    assert (load.group_p99_bytes, load.p99_events) == (900, 9)
+    assert load.heaviest == (("a", 3, 9), ("c", 1, 5), ("b", 3, 2))
+    assert load.ages == {"1m": 5, "10m": 0, "1h": 0, "6h": 0, "1d": 0, "older": 2}
+    nothing = sum_loads([], {})
+    assert (nothing.group_p99_bytes, nothing.heaviest, nothing.ages) == (None, (), {})
+
+
+def test_the_report_travels_as_json_and_no_record_keeps_it() -> None:
+    load = GroupLoad(closed={"gap": 2}, ages=(1, 2, 3, 4, 5, 6), heaviest=(("a", 9),), p99_events=9)
+    report = OpenInGroup(sessions=1, latest_due_ms=9, held_bytes=7, admitted=2, merged=True, load=load).taking(17)
+    there = OpenInGroup.from_json(report.to_json())
+    assert (there.load.took_ms, there.load.closed, there.load.heaviest) == (17, {"gap": 2}, (("a", 9),))
+    assert there == report
+    assert "load" not in report.as_dict()
