@@ -15,6 +15,7 @@ from sessionizer.cli.files import bundle, home, tables
 from sessionizer.cli.history import history, report
 from sessionizer.cli.installation import doctor, jars
 from sessionizer.cli.looking.checkpoint import checkpoint
+from sessionizer.cli.looking.find import find
 from sessionizer.cli.looking.state import state
 from sessionizer.cli.page import page
 from sessionizer.cli.run import run
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for command in (
     run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
-    timeline, tables, history, report, home, page, bundle, doctor,
+    timeline, find, tables, history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

@@ -95,6 +95,16 @@ class KubernetesSupportMissing(TerminalError):
         )
 
 
+class LookupNotInstalled(TerminalError):
+    """The packages that read Delta tables without Spark are missing."""
+
+    title = "the reader of Delta tables is missing"
+    remedy = "run `pip install 'streaming-state[lookup]'` in the Python of this process"
+
+    def __init__(self) -> None:
+        super().__init__("the package deltalake or pyarrow is missing, which reads the tables without Spark")
+
+
 class ResourceManagerUnknown(TerminalError):
     """Drivers would run in YARN, but neither Hadoop's configuration nor the connection names its ResourceManager."""
 

@@ -14,6 +14,7 @@ from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.history.sample import PHASES
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -162,3 +163,12 @@ def test_the_history_has_every_batch_of_a_driver_that_ended(
     assert last.lineage == stage.lineage
     assert last.open is not None
     assert set(last.phases) == set(PHASES)
+    assert sum(sum(sample.closed.values()) for sample in samples) == sum(sample.sessions for sample in samples) > 0
+    assert last.key is not None
+    assert (last.key_events or 0) >= (last.key_p99_events or 1) >= 1
+    assert (last.group_bytes or 0) >= (last.group_p99_bytes or 1) > 0
+    beat = HEARTBEAT_FILE.of(stage.stream_home).require()
+    assert beat is not None
+    assert beat.heaviest_keys[0].key == last.key
+    assert sum(beat.open_ages.values()) > 0
+    assert beat.straggler is None

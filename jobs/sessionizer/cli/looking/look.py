@@ -67,6 +67,16 @@ class Look:
         lines = [head, said, *(line for session in sessions for line in session_lines(session))]
         return {"key": key, "key_group": group, "sessions": sessions}, lines
 
+    def event(self, event_id: str) -> list[str]:
+        """Return the keys that have an open event with this id. Reads all open events."""
+        from sessionizer.core.wire import schema  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.open_events import read_open_events, reading_state  # noqa: PLC0415
+
+        with reading_state(self.spark):
+            events = read_open_events(self.spark, self.state)
+            rows = events.where(events[schema.EVENT_ID] == event_id).select(schema.KEY).distinct().collect()
+        return sorted(str(row[0]) for row in rows)
+
     def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
         """Return the contents of all key groups, or of one. Raises InvalidSpec for an unknown ``group``."""
         from sessionizer.spark.state.looking import read_contents, read_timers  # noqa: PLC0415  fast --help

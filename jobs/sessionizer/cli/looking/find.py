@@ -1,0 +1,87 @@
+"""``sessionizer find``: the sessions of a key, or the place where an event went."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sessionizer.cli.looking.look import Look
+from sessionizer.cli.looking.words import moment, one_line
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.errors import InvalidSpec
+from sessionizer.fleet.lookup.find import find_event, find_key
+from sessionizer.home.roots import is_local
+from sessionizer.state.lineages.retained import retained_batch
+
+if TYPE_CHECKING:
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+_ROWS: Final = ("closed", "sessions", "quarantine", "late")
+
+
+def find(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    key: Annotated[str | None, typer.Option(help="The last closed sessions of this key.")] = None,
+    event: Annotated[str | None, typer.Option(help="The place where the event with this id went.")] = None,
+    with_open: Annotated[
+        bool, typer.Option("--open", help="Also look into the open sessions, with Spark: about half a minute.")
+    ] = False,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Find the sessions of a key, or where an event went: a session, quarantine with its reason, or late events."""
+    if (key is None) == (event is None):
+        raise InvalidSpec("--key", key or "", "Give --key or --event, not both")
+    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    locations = where.table_locations(spec_in_force(where, spec).sink.path)
+    found = find_key(stream, key, locations) if key is not None else find_event(stream, event or "", locations)
+    lines: list[str] = []
+    if with_open:
+        found["open"], lines = _find_open(where, key, event, spark_master(master))
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    typer.echo(found["says"])
+    for line in [*map(_line, _rows(found)), *lines]:
+        typer.echo(line)
+
+
+def _find_open(
+    where: StreamHome, key: str | None, event: str | None, master: str | None
+) -> tuple[list[Any], list[str]]:
+    """Return the open sessions of the key, or of each key that has the event open, and lines about them."""
+    retained_batch(where)  # reports an error before Spark starts
+    say(f"starting Spark to look into {where.name}")
+    spark = started_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
+    with named_failures(where.name):
+        look = Look.of(spark, retained_batch(where))
+        looks = [look.key(each) for each in ([key] if key is not None else look.event(event or ""))]
+        look.found.require_unchanged()
+    spark.stop()
+    if not looks:
+        return [], ["it is in no open session"]
+    return [shown for shown, _ in looks], [line for _, lines in looks for line in lines]
+
+
+def _rows(found: JsonObject) -> list[JsonObject]:
+    return [row for name in _ROWS for row in found.get(name, ())]
+
+
+def _line(row: JsonObject) -> str:
+    """Return a row of a table in a line."""
+    batch = f"batch {row['batch_id']} of {row['lineage']}"
+    if "session_id" in row:
+        what = f"session {row['session_id']} of {row['key']}: {row['event_count']:,} events"
+        return f"{what}, {moment(row['started_at'])} to {moment(row['ended_at'])}, {row['close_reason']}, {batch}"
+    if "reason" in row:
+        return f"refused: {row['reason']}, {row['source_position']}, {batch}: {one_line(row['raw'] or '')}"
+    return f"late: {row['event_id']} of {row['key']} at {moment(row['event_time'])}, {batch}"

@@ -1,0 +1,160 @@
+"""Answers to "where is this key?" and "where did this event go?", from the tables of a stream. No Spark.
+
+JSON of the answer about a key (times are epoch ms)::
+
+    {"stream": "clicks", "key": "alice", "group": 7, "closed": [SESSION], "late": [LATE],
+     "tables": {"sessions": EXTENT, "late_events": EXTENT}, "complete": true, "says": "..."}
+
+JSON of the answer about an event::
+
+    {"stream": "clicks", "event": "e-17", "where": ["sessions"], "sessions": [SESSION], "quarantine": [REFUSED],
+     "late": [LATE], "tables": {"sessions": EXTENT, ...}, "complete": true, "says": "..."}
+
+- SESSION: ``session_id``, ``key``, ``client``, ``started_at``, ``ended_at``, ``event_count``, ``close_reason``,
+  ``lineage``, ``batch_id``, ``emitted_at``
+- LATE: ``key``, ``event_id``, ``event_time``, ``lineage``, ``batch_id``, ``noticed_at``
+- REFUSED: ``reason``, ``raw``, ``source_position``, ``lineage``, ``batch_id``, ``quarantined_at``
+- EXTENT: ``files_read``, ``files``, ``complete``. False if the time was over before all files were read
+
+``where`` is empty for an event that no table has. It is then in an open session, it was dropped as a duplicate, which
+no table keeps, or it was not read yet. ``says`` says so. Open sessions are in the state, which only Spark reads.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.fleet.lookup.table_scan import TableScan
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from sessionizer.fleet.lookup.table_scan import DataFile, Scanned
+    from sessionizer.home.json_record import JsonObject
+
+WITHIN_S: Final = 1.5
+"""Seconds after which an answer opens no further file."""
+SHOWN: Final = 5
+"""Number of rows of each table in an answer."""
+ORDER: Final = {SESSIONS: "ended_at", LATE_EVENTS: "noticed_at", QUARANTINE: "quarantined_at"}
+"""The instant in each table by which its rows are ordered."""
+_SESSION: Final = (
+    "session_id", "key", "client", "started_at", "ended_at", "event_count", "close_reason", "lineage", "batch_id",
+    "emitted_at",
+)  # fmt: skip
+_LATE: Final = ("key", "event_id", "event_time", "lineage", "batch_id", "noticed_at")
+_REFUSED: Final = ("reason", "raw", "source_position", "lineage", "batch_id", "quarantined_at")
+_RAW_SHOWN: Final = 2_000
+"""Characters of a refused row that are shown."""
+
+
+def find_key(stream: str, key: str, locations: Mapping[str, str]) -> JsonObject:
+    """Return the last closed sessions and late events of ``key``. ``locations``: table name to place.
+
+    Raises LookupNotInstalled, OSError.
+    """
+    deadline, wanted = time.monotonic() + WITHIN_S, _equals("key", key)
+    late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, wanted), SHOWN, wanted)
+    closed = _scan(locations, SESSIONS, deadline).find(_reader(_SESSION, wanted), SHOWN, wanted)
+    tables = {SESSIONS: closed, LATE_EVENTS: late}
+    told = {"stream": stream, "key": key, "closed": closed.rows, "late": late.rows, **_extents(tables)}
+    return {**told, "says": _say_of_key(stream, key, tables)}
+
+
+def find_event(stream: str, event_id: str, locations: Mapping[str, str]) -> JsonObject:
+    """Return the rows of all tables that have the event. Raises LookupNotInstalled, OSError."""
+    deadline, same, named = time.monotonic() + WITHIN_S, _equals("event_id", event_id), _mentions("raw", event_id)
+    late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, same), SHOWN, same)
+    refused = _scan(locations, QUARANTINE, deadline).find(_reader(_REFUSED, named), SHOWN)
+    sessions = _scan(locations, SESSIONS, deadline).find(lambda file: _sessions_with(file, event_id), SHOWN)
+    for row in refused.rows:
+        row["raw"] = row["raw"][:_RAW_SHOWN] if row["raw"] else row["raw"]
+    tables = {SESSIONS: sessions, QUARANTINE: refused, LATE_EVENTS: late}
+    return {
+        "stream": stream,
+        "event": event_id,
+        "where": [name for name, scanned in tables.items() if scanned.rows],
+        "sessions": sessions.rows,
+        "quarantine": refused.rows,
+        "late": late.rows,
+        **_extents(tables),
+        "says": _say_of_event(stream, event_id, tables),
+    }
+
+
+def _scan(locations: Mapping[str, str], table: str, deadline: float) -> TableScan:
+    return TableScan(locations[table], ORDER[table], deadline)
+
+
+def _reader(columns: tuple[str, ...], wanted: Any) -> Any:  # noqa: ANN401  of a package that may be missing
+    return lambda file: file.read(columns, wanted)
+
+
+def _equals(column: str, value: str) -> Any:  # noqa: ANN401  as above
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    return pc.field(column) == value
+
+
+def _mentions(column: str, text: str) -> Any:  # noqa: ANN401  as above
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    return pc.match_substring(pc.field(column), text)
+
+
+def _sessions_with(file: DataFile, event_id: str) -> pa.Table:
+    """Return the sessions of a file that have the event. None of a table without events (``sink.keep_events``)."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if "events" not in file.schema.names:
+        return file.schema.empty_table()
+    ids = file.read_nested("events", "event_id")
+    found = pc.equal(ids.flatten().field("event_id"), event_id)
+    rows = pc.list_parent_indices(ids).filter(found)
+    return file.read(_SESSION, None).take(pc.unique(rows)) if len(rows) else pa.table({})
+
+
+def _extents(tables: Mapping[str, Scanned]) -> JsonObject:
+    return {
+        "tables": {name: scanned.to_json() for name, scanned in tables.items()},
+        "complete": all(scanned.is_complete for scanned in tables.values()),
+    }
+
+
+def _say_of_key(stream: str, key: str, tables: Mapping[str, Scanned]) -> str:
+    closed = tables[SESSIONS].rows
+    looked = _looked(tables)
+    show = f"`sessionizer state show {stream} --key {key}` shows its open session"
+    if closed:
+        last = closed[0]
+        return f"its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{looked}. {show}"
+    return f"no closed session{looked}. {show}"
+
+
+def _say_of_event(stream: str, event_id: str, tables: Mapping[str, Scanned]) -> str:
+    if rows := tables[SESSIONS].rows:
+        return (
+            f"it is in session {rows[0]['session_id']} of key {rows[0]['key']!r}, closed by {rows[0]['close_reason']}"
+        )
+    if rows := tables[QUARANTINE].rows:
+        return f"it was refused: {rows[0]['reason']} (by a row that has this text)"
+    if rows := tables[LATE_EVENTS].rows:
+        return f"it came late: batch {rows[0]['batch_id']} had passed its time"
+    show = f"`sessionizer find {stream} --event {event_id} --open` looks into the open sessions"
+    others = "it is in an open session, was dropped as a duplicate, or was not read yet"
+    return f"no table has it{_looked(tables)}: {others}. {show}"
+
+
+def _looked(tables: Mapping[str, Scanned]) -> str:
+    """Return what was not looked at, empty if all was."""
+    cut = [
+        f"{scanned.files - scanned.read:,} files of {name}"
+        for name, scanned in tables.items()
+        if not scanned.is_complete
+    ]
+    return f" (without {' and '.join(cut)}, for which the time was over)" if cut else ""

@@ -1,0 +1,149 @@
+"""A scan of a Delta table without Spark: its newest files first, until enough is found or the time is over.
+
+Delta's files have no index by key or id, so a rare key needs a look at all of them. A scan that ends before says so.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.errors import LookupNotInstalled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+    from sessionizer.home.json_record import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The rows that were found, newest first, and how many of the ``files`` that could have one were ``read``."""
+
+    rows: list[JsonObject] = field(default_factory=list)
+    read: int = 0
+    files: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no file is left that could change the answer."""
+        return self.read == self.files
+
+    def to_json(self) -> JsonObject:
+        """Return the extent of the scan, without the rows."""
+        return {"files_read": self.read, "files": self.files, "complete": self.is_complete}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a table, with the ``newest`` instant in the column that orders the rows, None if unknown."""
+
+    fragment: pads.ParquetFileFragment
+    schema: pa.Schema
+    newest: Any
+
+    def read(self, columns: Sequence[str], wanted: pads.Expression | None) -> pa.Table:
+        """Read the ``columns`` that the table has, of the rows that are ``wanted``."""
+        known = [name for name in columns if name in self.schema.names]
+        return self.fragment.to_table(schema=self.schema, columns=known, filter=wanted)
+
+    def read_nested(self, column: str, field: str) -> pa.ListArray:
+        """Read one ``field`` of the structs in a list ``column``, of all rows. The others are not decoded."""
+        from pyarrow.parquet import ParquetFile  # noqa: PLC0415  of an extra
+
+        with self.fragment.filesystem.open_input_file(self.fragment.path) as opened:
+            file = ParquetFile(opened)
+            leaves = (file.schema.column(number).path for number in range(len(file.schema)))
+            # writers name the levels between a list and its structs in their own ways
+            ours = [leaf for leaf in leaves if leaf.startswith(f"{column}.") and leaf.endswith(f".{field}")]
+            return file.read(columns=ours).column(column).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """A scan of the table at ``location`` that opens no file after ``deadline`` (s, monotonic clock).
+
+    ``by`` is the column with the instant that orders the rows.
+    """
+
+    location: str
+    by: str
+    deadline: float
+
+    def find(self, read: Callable[[DataFile], pa.Table], limit: int, wanted: pads.Expression | None = None) -> Scanned:
+        """Return the newest ``limit`` rows that ``read`` returns of the data files, newest first.
+
+        Files without ``wanted`` rows by Delta's statistics are passed over. A table that does not exist has no rows.
+        Raises LookupNotInstalled, OSError.
+        """
+        rows: list[JsonObject] = []
+
+        def take(file: DataFile) -> bool:
+            if len(rows) >= limit and file.newest is not None and file.newest < rows[limit - 1][self.by]:
+                return False
+            rows.extend(read(file).to_pylist())
+            rows.sort(key=lambda row: row[self.by], reverse=True)
+            return True
+
+        extent = self.visit(take, wanted)
+        return replace(extent, rows=[_shown(row) for row in rows[:limit]])
+
+    def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> Scanned:
+        """Call ``visit`` with each file, the newest first, until it returns False. Return how many were read.
+
+        Raises LookupNotInstalled, OSError.
+        """
+        files = self.files(wanted)
+        for number, file in enumerate(files):
+            if time.monotonic() > self.deadline:
+                return Scanned(read=number, files=len(files))
+            if visit(file) is False:
+                break
+        return Scanned(read=len(files), files=len(files))
+
+    def files(self, wanted: pads.Expression | None) -> list[DataFile]:
+        """Return the data files that may have ``wanted`` rows, the newest first. Raises LookupNotInstalled."""
+        table = self._table()
+        if table is None:
+            return []
+        dataset = table.to_pyarrow_dataset()
+        newest = dict(_newest(table, self.by))
+        found = [
+            DataFile(fragment, dataset.schema, newest.get(fragment.path)) for fragment in dataset.get_fragments(wanted)
+        ]
+        return sorted(found, key=lambda file: (file.newest is None, file.newest or 0), reverse=True)
+
+    def _table(self) -> Any:  # noqa: ANN401  of a package that may be missing
+        try:
+            from deltalake import DeltaTable  # noqa: PLC0415  an extra
+            from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
+        except ImportError as error:
+            raise LookupNotInstalled from error
+        try:
+            return DeltaTable(self.location)
+        except TableNotFoundError:
+            return None
+
+
+def _newest(table: Any, column: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  as above
+    """Yield the path of each data file, and the newest instant of ``column`` by Delta's statistics."""
+    import pyarrow as pa  # noqa: PLC0415  of an extra
+
+    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        yield action["path"], action.get(f"max.{column}")
+
+
+def rows_of(table: pa.Table) -> list[JsonObject]:
+    """Return the rows of ``table`` as JSON: instants in epoch ms."""
+    return [_shown(row) for row in table.to_pylist()]
+
+
+def _shown(row: JsonObject) -> JsonObject:
+    return {
+        name: int(value.timestamp() * 1000) if isinstance(value, datetime) else value for name, value in row.items()
+    }

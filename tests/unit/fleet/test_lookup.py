@@ -1,0 +1,150 @@
+"""Lookups in real Delta tables, without Spark: the sessions of a key, the way of an event, refused rows by reason."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from sessionizer.errors import LookupNotInstalled
+from sessionizer.fleet.lookup import find, samples
+from sessionizer.fleet.lookup.find import find_event, find_key
+from sessionizer.fleet.lookup.samples import refused_rows
+from sessionizer.fleet.lookup.table_scan import TableScan
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = datetime(2026, 11, 26, tzinfo=UTC)
+INSTANT = pa.timestamp("us", tz="UTC")
+EVENTS = pa.list_(pa.struct([pa.field("event_time", INSTANT), pa.field("event_id", pa.string())]))
+
+
+def at(hour: int) -> datetime:
+    return START + timedelta(hours=hour)
+
+
+def session(key: str, hour: int, *ids: str, reason: str = "gap") -> dict[str, Any]:
+    return {
+        "session_id": f"s-{key}-{hour}", "key": key, "client": "acme", "started_at": at(hour), "ended_at": at(hour + 1),
+        "event_count": len(ids), "close_reason": reason, "lineage": "l", "batch_id": hour, "emitted_at": at(hour + 2),
+        "events": [{"event_time": at(hour), "event_id": each} for each in ids],
+    }  # fmt: skip
+
+
+def refused(reason: str, raw: str, hour: int) -> dict[str, Any]:
+    return {
+        "reason": reason, "raw": raw, "source_position": f"c-0-{hour}", "lineage": "l", "batch_id": hour,
+        "quarantined_at": at(hour),
+    }  # fmt: skip
+
+
+def append(location: str, rows: list[dict[str, Any]]) -> None:
+    shape = {"started_at": INSTANT, "ended_at": INSTANT, "emitted_at": INSTANT, "quarantined_at": INSTANT}
+    shape |= {"noticed_at": INSTANT, "event_time": INSTANT}
+    fields = []
+    for name, value in rows[0].items():
+        kind = EVENTS if name == "events" else shape.get(name, pa.int64() if isinstance(value, int) else pa.string())
+        fields.append(pa.field(name, kind))
+    write_deltalake(location, pa.Table.from_pylist(rows, schema=pa.schema(fields)), mode="append")
+
+
+@pytest.fixture(scope="module")
+def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("tables")
+    places = {name: str(root / name) for name in (SESSIONS, LATE_EVENTS, QUARANTINE)}
+    for hour in range(9):
+        append(places[SESSIONS], [session("alice", hour, f"a-{hour}"), session(f"u-{hour}", hour, f"b-{hour}", "c")])
+    append(places[SESSIONS], [session("bob", 3, "x-1", "x-2", reason="max_events"), session("empty", 3)])
+    append(
+        places[QUARANTINE],
+        [refused("malformed", f'{{"id": "q-{n}"', n) for n in range(5)] + [refused("null_key", '{"id": "z"}', 9)],
+    )
+    late = {
+        "key": "carl", "event_id": "l-1", "event_time": at(1), "lineage": "l", "batch_id": 4, "noticed_at": at(5),
+    }  # fmt: skip
+    append(places[LATE_EVENTS], [late])
+    return places
+
+
+def test_the_last_closed_sessions_of_a_key_newest_first(locations: dict[str, str]) -> None:
+    found = find_key("clicks", "alice", locations)
+    assert [row["session_id"] for row in found["closed"]] == [f"s-alice-{hour}" for hour in (8, 7, 6, 5, 4)]
+    newest = found["closed"][0]
+    assert (newest["ended_at"], newest["close_reason"]) == (int(at(9).timestamp() * 1000), "gap")
+    assert found["complete"]
+    assert "state show clicks --key alice" in found["says"]
+
+
+def test_a_key_that_no_table_has_and_one_that_came_late(locations: dict[str, str]) -> None:
+    assert find_key("clicks", "nobody", locations)["closed"] == []
+    found = find_key("clicks", "carl", locations)
+    assert [row["event_id"] for row in found["late"]] == ["l-1"]
+
+
+@pytest.mark.parametrize(
+    ("event", "where", "says"),
+    [
+        ("x-2", [SESSIONS], "s-bob-3"),
+        ("a-5", [SESSIONS], "s-alice-5"),
+        ("q-3", [QUARANTINE], "malformed"),
+        ("l-1", [LATE_EVENTS], "late"),
+        ("not-there", [], "dropped as a duplicate"),
+    ],
+)
+def test_where_an_event_went(locations: dict[str, str], event: str, where: list[str], says: str) -> None:
+    found = find_event("clicks", event, locations)
+    assert (found["where"], found["complete"]) == (where, True)
+    assert says in found["says"]
+
+
+def test_a_table_that_is_not_there_and_one_without_events(tmp_path: Path, locations: dict[str, str]) -> None:
+    nowhere = {name: str(tmp_path / name) for name in locations}
+    assert find_event("clicks", "x", nowhere)["complete"]
+    row = session("alice", 1)
+    del row["events"]
+    append(nowhere[SESSIONS], [row])
+    assert find_event("clicks", "x", nowhere)["where"] == []
+    assert len(find_key("clicks", "alice", nowhere)["closed"]) == 1
+
+
+def test_a_lookup_without_time_says_what_it_left_out(
+    locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(find, "WITHIN_S", -1.0)
+    found = find_event("clicks", "x-2", locations)
+    assert (found["where"], found["complete"]) == ([], False)
+    assert found["tables"][SESSIONS] == {"files_read": 0, "files": 10, "complete": False}
+    assert "10 files of sessions" in found["says"]
+
+
+def test_the_scan_ends_when_no_older_file_can_change_the_answer(locations: dict[str, str]) -> None:
+    read: list[Any] = []
+    scan = TableScan(locations[SESSIONS], "ended_at", time.monotonic() + 60)
+    found = scan.find(lambda file: read.append(file.newest) or file.read(("key", "ended_at"), None), 2)
+    assert [row["ended_at"] for row in found.rows] == [int(at(9).timestamp() * 1000)] * 2
+    assert (len(read), found.is_complete) == (1, True)
+
+
+def test_refused_rows_by_reason(locations: dict[str, str]) -> None:
+    found = refused_rows("clicks", locations, int(at(1).timestamp() * 1000))
+    assert [(each["reason"], each["count"]) for each in found["reasons"]] == [("malformed", 4), ("null_key", 1)]
+    worst = found["reasons"][0]
+    assert [row["batch_id"] for row in worst["rows"]] == [4, 3, 2]
+    assert worst["newest"] == int(at(4).timestamp() * 1000)
+    assert worst["rows"][0]["raw"] == '{"id": "q-4"'
+    assert len(worst["rows"]) == samples.ROWS
+
+
+def test_without_the_packages_the_error_names_the_extra(
+    locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(LookupNotInstalled):
+        find_key("clicks", "alice", locations)
