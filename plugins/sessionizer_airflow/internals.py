@@ -6,6 +6,9 @@ every kind of master. Golden files notice when they change.
 
 The public way to label a task is a template (``map_index_template``), which Airflow renders when a task ends, but not
 when it defers. Then the label is sent over the channel by which a worker's process talks to Airflow.
+
+The public way to ask whether a DAG is paused is Airflow's API, for which a worker has no credentials. It asks over the
+same channel.
 """
 
 from __future__ import annotations
@@ -60,3 +63,18 @@ def send_label(label: str) -> None:
     if supervisor is not None:
         with suppress(AirflowRuntimeError):
             supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
+
+
+def is_dag_paused(dag: str) -> bool | None:
+    """Return whether Airflow has the DAG paused. None outside of a task's process, or if Airflow does not know it."""
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415  as above
+    from airflow.sdk.execution_time.comms import DagResult, GetDag  # noqa: PLC0415
+
+    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    if supervisor is None:
+        return None
+    try:
+        answer = supervisor.send(GetDag(dag_id=dag))
+    except AirflowRuntimeError:
+        return None
+    return answer.is_paused if isinstance(answer, DagResult) else None

@@ -5,19 +5,28 @@ A watch sees a dead driver within seconds and acts. If it can do nothing it give
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
+from sessionizer.control.records.airflow_records import (
+    PAUSE_FILE,
+    TOLD_OF_UNWATCHED,
+    WATCH_FILE,
+    PauseRecord,
+    SupervisionRecord,
+)
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.errors import SessionizerError
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import StreamFindings
+from sessionizer_airflow.internals import is_dag_paused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +71,7 @@ class UnwatchedStream:
 def report_unwatched(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Alert users of each new such stream.
+    """Alert users of each new such stream. Note for each stream whether its supervisor is paused.
 
     Raises StreamFindings: there are any.
     """
@@ -71,6 +80,7 @@ def report_unwatched(
         if not view.specified:
             continue
         stream, home = unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
+        note_pause(home)
         if stream is None:
             TOLD_OF_UNWATCHED.forget(home)
             continue
@@ -80,6 +90,14 @@ def report_unwatched(
     if found:
         raise StreamFindings([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
     say("every stream that should run runs, or its supervisor acts")
+
+
+def note_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused) -> None:
+    """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``. Never raises."""
+    paused = ask(dag_id(home.name, Verb.SUPERVISE))
+    if paused is not None:
+        with suppress(SessionizerError):  # a stream that never ran has no control directory
+            PAUSE_FILE.of(home).write(PauseRecord(paused=paused, at=epoch_ms()))
 
 
 def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:

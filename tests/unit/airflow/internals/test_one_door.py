@@ -6,7 +6,7 @@ import inspect
 import re
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk.execution_time.comms import SetRenderedMapIndex
+from airflow.sdk.execution_time.comms import DagResult, GetDag, SetRenderedMapIndex
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from support.places import REPOSITORY
@@ -28,11 +28,13 @@ def test_only_the_internals_use_what_is_private() -> None:
 
 
 def test_the_internals_name_the_public_way_of_each() -> None:
-    assert (PLUGIN / "internals.py").read_text().count("The public way ") == 2
+    assert (PLUGIN / "internals.py").read_text().count("The public way ") == 3
 
 
 def test_what_is_used_is_there() -> None:
     assert callable(SparkSubmitHook._build_spark_submit_command)
     assert SetRenderedMapIndex(rendered_map_index="working").rendered_map_index == "working"
+    assert GetDag(dag_id="clicks.supervise").dag_id == "clicks.supervise"
+    assert "is_paused" in DagResult.model_fields
     asked = {"dag_id": "a", "task_ids": ["b"], "run_ids": ["c"], "map_index": -1}
     assert inspect.signature(RuntimeTaskInstance.get_task_states).bind(**asked).arguments == asked

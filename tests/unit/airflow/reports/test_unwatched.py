@@ -10,17 +10,19 @@ import pytest
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.orphans import report_orphans
-from sessionizer_airflow.reports.unwatched import report_unwatched
+from sessionizer_airflow.reports.unwatched import note_pause, report_unwatched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from support.expected.heard import Heard
     from support.fixtures.reviewed import Reviewed
@@ -133,3 +135,22 @@ def test_it_is_news_again_after_it_was_mended(platform: Platform, said: Heard, a
     with pytest.raises(StreamFindings):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert len(alerts) == 2
+
+
+@pytest.mark.parametrize(("answer", "rule"), [(True, "paused"), (False, "working"), (None, "working")])
+def test_a_paused_supervisor_is_noted_and_judged(platform: Platform, answer: bool | None, rule: str) -> None:
+    platform.add("clicks")
+    _, home = platform.drive("clicks")
+    launch = LaunchRecord(uid="driver-1", at=epoch_ms() - MINUTE, log="logs/driver.log")
+    LAUNCH_FILE.of(home).write(launch)
+    asked: list[str] = []
+    note_pause(home, lambda dag: asked.append(dag) or answer)
+    assert asked == ["clicks.supervise"]
+    assert find_view(platform.home, platform.streams, "clicks").health.rule == rule
+
+
+def test_a_stream_that_never_ran_gets_no_note(platform: Platform) -> None:
+    platform.add("clicks")
+    home = StreamHome.of(platform.home, "clicks")
+    note_pause(home, lambda _: True)
+    assert not home.control.exists()
