@@ -22,8 +22,8 @@ from sessionizer.cli.places import (
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.home.clock import moment_of
-from sessionizer.home.names import SESSIONS, SESSIONS_DAILY
+from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_local
 
 if TYPE_CHECKING:
@@ -102,9 +102,10 @@ def _tell_sessions(sessions: DataFrame) -> None:
 def report(
     stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
 ) -> None:
-    """Update sessions_daily for the days that got sessions since the last run."""
+    """Update sessions_daily for the days that got sessions, and add the complete hours to stream_history."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
+    from sessionizer.spark.history.stream_history import append_history  # noqa: PLC0415
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
@@ -119,7 +120,9 @@ def report(
             bookmarks=where.bookmarks,
         )
         done = daily.refresh()
+        told = append_history(spark, where, locations[STREAM_HISTORY], epoch_ms())
     spark.stop()
+    typer.echo(f"added {told:,} rows: {locations[STREAM_HISTORY]}")
     if done is None:
         typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
         return

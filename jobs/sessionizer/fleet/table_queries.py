@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.home.data_files import newest_version
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_uri
 
 QUESTIONS: Final = {
@@ -20,6 +20,7 @@ QUESTIONS: Final = {
     QUARANTINE: "select reason, count(*) as n from {table} group by all order by n desc",
     LATE_EVENTS: "select date, count(*) as n from {table} group by all order by all",
     SESSIONS_DAILY: "select * from {table} order by date desc, sessions desc limit 20",
+    STREAM_HISTORY: "select * from {table} where kind <> 'minute' order by at desc limit 20",
 }
 """A query for each table, in words that Spark, DuckDB and Polars all understand."""
 

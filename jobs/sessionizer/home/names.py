@@ -20,9 +20,10 @@ SESSIONS: Final = "sessions"
 QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
 SESSIONS_DAILY: Final = "sessions_daily"
+STREAM_HISTORY: Final = "stream_history"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
 """The tables that a batch writes."""
-TABLES: Final = (*STREAMED, SESSIONS_DAILY)
+TABLES: Final = (*STREAMED, SESSIONS_DAILY, STREAM_HISTORY)
 """Names of a stream's tables."""
 
 

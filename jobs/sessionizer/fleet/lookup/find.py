@@ -151,7 +151,7 @@ def _say_of_event(stream: str, event_id: str, tables: Mapping[str, Scanned]) -> 
 
 
 def _looked(tables: Mapping[str, Scanned]) -> str:
-    """Return what was not looked at, empty if all was."""
+    """Name the files that no scan read. Empty if none is left."""
     cut = [
         f"{scanned.files - scanned.read:,} files of {name}"
         for name, scanned in tables.items()

@@ -133,6 +133,7 @@ class VitalSigns:
         self._progress = self._progress.seen(observed, epoch_ms())
         phase = self._phase(Phase.RUNNING) if observed.shows_work else self._beat.phase
         self.say(phase=phase, **self._progress.fields)
+        self.history.flush(epoch_ms(), unless_recent=True)  # a long batch must not keep the hour before unwritten
 
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""

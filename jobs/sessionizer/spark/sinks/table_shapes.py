@@ -19,9 +19,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from sessionizer.control.history.sample import PHASES
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.wire import schema
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,3 +141,47 @@ def sessions_daily_shape(totals: StructType) -> TableShape:
         *(_column(field.name, field.dataType, "sum over the sessions") for field in totals),
     ]
     return TableShape(SESSIONS_DAILY, "finished sessions by day and client", StructType(columns))
+
+
+HISTORY_FIGURES: Final = {
+    "batches": "committed batches",
+    "rows": "rows read from the source",
+    "batch_ms": "time of the batches, ms",
+    "longest_ms": "longest batch, ms",
+    **{f"{phase}_ms": f"time of the batches in the phase {phase}, ms" for phase in PHASES},
+    "waited_ms": "time between batches, ms",
+    "lag_ms": "distance of the watermark behind the clock, ms",
+    "source_lag": "events behind, if the source tells it",
+    "open": "open sessions after the last batch",
+    "state_bytes": "size of the state, bytes",
+    "sessions": "closed sessions",
+    **{f"ended_by_{reason}": f"sessions with close_reason {reason}" for reason in CloseReason},
+    "late": "late events",
+    "refused": "quarantined rows",
+    "group": "key group with the most open bytes",
+    "group_bytes": "its decoded open events, bytes",
+    "group_p99_bytes": "99 of 100 key groups hold at most so many bytes",
+    "key_events": "events of the largest open session",
+    "key_p99_events": "99 of 100 open sessions have at most so many events",
+}
+"""Figures of a minute in the table ``stream_history``. Keys are not among them, because the table is kept for ever."""
+
+
+def stream_history_shape() -> TableShape:
+    """Return the shape of the table ``stream_history``."""
+    columns = [
+        _column("date", DateType(), "UTC day of at. The table is clustered by it"),
+        _column("at", TimestampType(), "begin of the minute, or moment of the event, UTC"),
+        _column("kind", StringType(), "minute, or the kind of the event: start, stop, crash, savepoint, command, …"),
+        _column("lineage", StringType(), "lineage of the last batch, or of the event"),
+        _column("batch_id", LongType(), "last batch of the minute, or the batch of the event"),
+        *(_column(name, LongType(), comment) for name, comment in HISTORY_FIGURES.items()),
+        _column("watermark", TimestampType(), "watermark after the last batch, UTC"),
+        _column("straggler", StringType(), "kind of the straggler: key_group, key or partition"),
+        _column("what", StringType(), "the event in a word: a verb, a cause, a verdict, a kind of alert"),
+        _column("text", StringType(), "details of the event"),
+        _column("driver", StringType(), "driver of the event"),
+        _column("savepoint", StringType(), "savepoint of the event"),
+        _column("approved_by", StringType(), "user who approved the command"),
+    ]
+    return TableShape(STREAM_HISTORY, "what the stream did, by the minute, and its events", StructType(columns))
