@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
@@ -102,3 +103,15 @@ def test_events_that_are_gone_make_it_impossible_and_are_named(reviewed: Reviewe
 def test_programs_read_the_digest_too() -> None:
     assert PLAN.to_json()["digest"] == DECISION.digest
     assert PLAN.to_json()["tables"][0]["by_day"] == {"2026-11-22": 10, "2026-11-23": 32}
+
+
+def test_a_restore_that_no_rollback_undoes_is_not_promised_one() -> None:
+    asked = Restore(savepoint="s", back_if_unfit=True)
+    found = replace(PLAN, decision=replace(DECISION, trial=asked.terms))
+    assert asked.plan(found).refusal is None
+    with pytest.raises(InvalidSpec) as caught:
+        asked.plan(replace(found, leads_back=False)).require_possible()
+    assert caught.value.field == "--roll-back-if-failed"
+    plain = Restore(savepoint="s")
+    assert plain.plan(replace(PLAN, leads_back=False)).is_possible, "without the option it is only no way back"
+    assert plain.plan(PLAN).digest != asked.plan(found).digest

@@ -17,7 +17,7 @@ from sessionizer.state.commands.steps import (
     Stop,
     new_lineage,
 )
-from sessionizer.state.commands.trial import terms_of, trial_option
+from sessionizer.state.commands.trial import BACK_IF_UNFIT, back_if_unfit_option, terms_of, trial_option
 from sessionizer.state.restores.leave_out import FLAG as LEAVE_OUT
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 
@@ -71,10 +71,11 @@ class Restore(Command):
         metavar="ROOT",
     )
     trial: int = trial_option()
+    back_if_unfit: bool = back_if_unfit_option()
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
-        chosen, gone = decision.decision, decision.replay.missing
+        chosen = decision.decision
         return Plan(
             decision,
             leaves=(chosen.leaves, decision.newest_batch),
@@ -87,16 +88,30 @@ class Restore(Command):
                 DeleteLaterRows(),
                 Activate(),
             ),
-            refusal=EventsGone(chosen.stream, gone) if gone else None,
+            refusal=_refusal(decision),
         )
 
     @property
     def terms(self) -> Terms | None:
         """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
-        return terms_of(self.trial, like_before=False)
+        return terms_of(self.trial, back_if_unfit=self.back_if_unfit, like_before=False)
 
     def require_folder(self) -> None:
         """Raise InvalidSpec for a move whose savepoint is in one of the two data roots."""
         if self.move_to is not None and self.folder is None:
             allowed = f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots"
             raise InvalidSpec("--in", self.folder, allowed)
+
+
+def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
+    """Return the error that makes the restore impossible, None if it is possible."""
+    chosen, gone = plan.decision, plan.replay.missing
+    if gone:
+        return EventsGone(chosen.stream, gone)
+    if chosen.trial is not None and chosen.trial.goes_back and not plan.leads_back:
+        allowed = (
+            f"Omit it, because no rollback undoes this restore: it leaves batches after {chosen.batch_id} of lineage "
+            f"{chosen.lineage}, or the data root"
+        )
+        return InvalidSpec(BACK_IF_UNFIT, "given", allowed)
+    return None

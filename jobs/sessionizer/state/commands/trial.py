@@ -9,6 +9,7 @@ from sessionizer.lineage.trial.judging import BATCHES, Terms
 from sessionizer.state.commands.command import option
 
 _FLAG: Final = "--canary"
+BACK_IF_UNFIT: Final = "--roll-back-if-failed"
 
 
 def trial_option() -> Any:  # noqa: ANN401  a field
@@ -26,7 +27,7 @@ def trial_option() -> Any:  # noqa: ANN401  a field
 def back_if_unfit_option() -> Any:  # noqa: ANN401  a field
     """Declare the automatic rollback of a lineage that fails its canary."""
     return option(
-        "--roll-back-if-failed",
+        BACK_IF_UNFIT,
         "Roll back if failed",
         "roll back to the lineage before, without asking, if the new one fails its canary",
         default=False,
@@ -39,7 +40,7 @@ def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = T
     ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
     """
     if batches == 0 and back_if_unfit:
-        raise InvalidSpec(_FLAG, batches, "at least 1, because --roll-back-if-failed is given")
+        raise InvalidSpec(_FLAG, batches, f"at least 1, because {BACK_IF_UNFIT} is given")
     if batches == 0:
         return None
     return Terms(batches=batches, goes_back=back_if_unfit, judges_sessions=like_before)

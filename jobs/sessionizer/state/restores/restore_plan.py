@@ -77,6 +77,7 @@ class RestorePlan:
     ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
     left. ``sessions`` are open in the savepoint, of so many ``events``, None in a native savepoint, which does not
     count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another data root, as texts.
+    ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's lineage is deleted.
     """
 
     decision: Decision
@@ -88,6 +89,7 @@ class RestorePlan:
     replay: Replay
     remarks: tuple[str, ...] = ()
     move: tuple[str, ...] = ()
+    leads_back: bool = True
 
     @property
     def days(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"verb": "switch", "savepoint": None}, "start_at"),
         ({"verb": "switch", "savepoint": None, "start_at": "latest", "backfill": True}, "backfill"),
         ({"verb": "seed", "savepoint": None}, "history"),
-        ({"back_if_unfit": True}, "back_if_unfit"),
+        ({"verb": "rollback", "savepoint": None, "back_if_unfit": True}, "back_if_unfit"),
         ({"verb": "rollback", "savepoint": None, "trial": 3}, "trial"),
         ({"verb": "seed", "savepoint": None, "history": "old/clicks"}, "history"),
         ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "connection"),

@@ -15,7 +15,7 @@ from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.restores.restore_planning import changes_of, replay_now, tables_of
+from sessionizer.spark.state.restores.restore_planning import changes_of, has_way_back, replay_now, tables_of
 from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
 from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
 from sessionizer.state.lineages.handover import Handover
@@ -55,12 +55,13 @@ class RestoreRunner(SparkRunner):
     _has_copied: bool = field(default=False, init=False)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
-        """Look once more at the events that the stream reads again. A savepoint does not change."""
+        """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
         if record.is_past_return:
             return self.plan
         out = self.plan.decision.decision.left_out
         replay = replay_now(self.spark, self.left, self.savepoint, self.manifest, out)
-        return self.command.plan(replace(self.plan.decision, replay=replay))
+        leads_back = self.move is None and has_way_back(self.left, self.manifest)
+        return self.command.plan(replace(self.plan.decision, replay=replay, leads_back=leads_back))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a restore has."""

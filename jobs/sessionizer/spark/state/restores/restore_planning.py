@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
@@ -92,7 +92,13 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         replay=replay_now(spark, home, savepoint, manifest, found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
         move=tuple(move.lines()) if move else (),
+        leads_back=move is None and has_way_back(home, manifest),
     )
+
+
+def has_way_back(home: StreamHome, manifest: Manifest) -> bool:
+    """Whether a rollback can undo a restore: the savepoint's lineage is kept, and wrote nothing after its batch."""
+    return committed_batch(home.checkpoint(manifest.lineage)) == manifest.batch_id
 
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
