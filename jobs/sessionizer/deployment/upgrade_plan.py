@@ -59,7 +59,7 @@ class UpgradePlan:
 
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
     ``ran_by``: versions of the lineage, which a rollback needs, and ``way_back`` where they are. ``open_sessions``:
-    about so many, None if unseen.
+    about so many, None if unseen. ``bundle``: DAG bundle of the lineage's newest driver, and that of the watch now.
     ``steps``: names of the steps that the command runs, in order, for readers. The command fills them in.
     """
 
@@ -73,6 +73,7 @@ class UpgradePlan:
     ran_by: str = ""
     way_back: ReleaseChoice = field(default_factory=ReleaseChoice)
     open_sessions: int | None = None
+    bundle: tuple[str | None, str | None] = (None, None)
     steps: tuple[str, ...] = ()
 
     @property
@@ -152,6 +153,7 @@ class UpgradePlan:
             "migrations": list(self.migrations),
             "steps": list(self.steps),
             "rollback": self.rollback,
+            "bundle": dict(zip(("before", "now"), self.bundle, strict=True)),
             "possible": self.is_possible,
             "digest": self.digest,
         }
@@ -173,6 +175,8 @@ class UpgradePlan:
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
         for each in self.differences:
             yield from (f"  {line}" for line in each.lines())
+        if any(self.bundle):
+            yield f"  DAG bundle: {' → '.join(dict.fromkeys(each or 'unknown' for each in self.bundle))}"
         if not self.is_possible:
             yield from (f"  {line}" for line in self._hindrances())
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
@@ -52,6 +53,7 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
         ran_by=describe_programs(before.fingerprint.versions),
         way_back=release_of(home, lineage, now.fingerprint.versions),
         open_sessions=state.sessions,
+        bundle=(before.fingerprint.bundle, bundle_of_watch(home)),
     )
 
 

@@ -40,7 +40,7 @@ class StreamView:
     its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
     ``operation_line``: its failure if it failed lately, or the rollback that it was if a canary asked for it.
     ``table_changes``: changes of its tables by others. ``late_backlog``: too many rows of its first batches came late,
-    and the remedy. ``health``: its word, and why.
+    and the remedy. ``bundle``: DAG bundle of its lineage's newest driver. ``health``: its word, and why.
     """
 
     name: str
@@ -64,6 +64,7 @@ class StreamView:
     last_operation: OperationRecord | None = None
     operation_line: str | None = None
     late_backlog: str | None = None
+    bundle: str | None = None
     health: StreamHealth = UNJUDGED
 
     @property
@@ -139,5 +140,6 @@ class StreamView:
         said["waiting_upgrade"] = self.waiting.to_json() if self.waiting else None
         said["python"] = self.other_python
         said["late_backlog"] = self.late_backlog
+        said["bundle"] = self.bundle
         said["health"] = self.health.to_json()
         return {"stream": self.name, **observed, **said}

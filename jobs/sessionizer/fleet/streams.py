@@ -24,8 +24,9 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.lineage.active import read_lineage
+from sessionizer.lineage.active import examine_active, read_lineage
 from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.fingerprint import kept_fingerprint
 from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Outcome, late_backlog_line
@@ -120,6 +121,7 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         last_operation=operations[-1] if operations else None,
         operation_line=abandoned_line(operations, now) or _returned_line(home, operations, now),
         late_backlog=_late_backlog(home, now),
+        bundle=fingerprint.bundle if (fingerprint := examine_active(home, kept_fingerprint)) else None,
     )
     return replace(view, health=health_of(view, spec, now))
 

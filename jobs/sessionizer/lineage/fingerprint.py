@@ -12,7 +12,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -48,12 +48,14 @@ class Fingerprint(JsonRecord):
     """Digest of our deciding ``code``, ``versions`` of our release and the programs below it, pinned settings.
 
     ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules, and ``""`` is unknown.
-    ``configuration``: Spark's settings that the checkpoint pins, empty before the first batch.
+    ``configuration``: Spark's settings that the checkpoint pins, empty before the first batch. ``bundle``: DAG bundle
+    (``name@version``) of the watch in which its newest driver started. None if none is known.
     """
 
     code: str
     versions: Mapping[str, str]
     configuration: Mapping[str, str] = field(default_factory=dict)
+    bundle: str | None = None
 
 
 FINGERPRINT_FILE: Final = LineageFile("fingerprint.json", Fingerprint)
@@ -92,7 +94,7 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
 def note_programs(home: StreamHome, lineage: str) -> None:
     """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile."""
     kept, now = kept_fingerprint(home, lineage), present_fingerprint()
-    write_fingerprint(home, lineage, Fingerprint(now.code, {**kept.versions, **now.versions}, kept.configuration))
+    write_fingerprint(home, lineage, replace(kept, code=now.code, versions={**kept.versions, **now.versions}))
 
 
 def require_same_engine(home: StreamHome, lineage: str) -> None:

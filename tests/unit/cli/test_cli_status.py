@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
 from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
@@ -82,6 +84,17 @@ def test_a_lineage_on_trial_says_where_it_stands_and_what_to_do(platform: Platfo
     accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
     reviewed(accepted.stdout)
     assert f"ann promoted lineage {lineage}" in platform.call("status").stdout
+
+
+def test_the_dag_bundle_of_a_stream_is_shown(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    lineage = start_lineage(home)
+    assert "bundle" not in below_table(platform)
+    write_fingerprint(home, lineage, replace(present_fingerprint(), bundle="team@3f2a"))
+    assert below_table(platform) == "visits: runs by DAG bundle team@3f2a"
+    (shown,) = json.loads(platform.call("status", "--json").stdout)
+    assert shown["bundle"] == "team@3f2a"
 
 
 def test_json_is_one_list(platform: Platform) -> None:

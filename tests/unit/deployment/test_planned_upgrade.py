@@ -12,12 +12,15 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
+from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts.engine import STATE
-from sessionizer.errors import EngineChanged, NotAccepted, UnreadableLineage
+from sessionizer.errors import EngineChanged, NotAccepted, PlanChanged, UnreadableLineage
 from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
@@ -191,3 +194,27 @@ def test_the_columns_of_the_table_are_read_from_its_log(home: StreamHome, lineag
 def test_nothing_to_do_is_said(home: StreamHome, lineage: str) -> None:
     result = typed(home, "upgrade", write_spec(home))
     assert "nothing to upgrade" in result.stdout
+
+
+def test_the_bundles_of_the_lineage_and_of_the_watch_are_in_the_plan(home: StreamHome, lineage: str) -> None:
+    folder = write_spec(home, trigger_interval="2 seconds")
+    assert "bundle" not in typed(home, "upgrade", folder).stdout
+    write_fingerprint(home, lineage, replace(present_fingerprint(), bundle="team@3f2a"))
+    watch = WatchRecord(run_id="r", try_number=1, bundle="team@9c01")
+    WATCH_FILE.of(home).write(watch)
+    found = plan(home, folder)
+    assert found["bundle"] == {"before": "team@3f2a", "now": "team@9c01"}
+    assert "  DAG bundle: team@3f2a → team@9c01" in typed(home, "upgrade", folder).stdout.splitlines()
+    WATCH_FILE.of(home).write(replace(watch, ended=True))
+    assert plan(home, folder)["digest"] == found["digest"]
+    note_programs(home, lineage)
+    assert plan(home, folder)["bundle"]["before"] == "team@3f2a", "a command that goes on in place keeps it"
+
+
+def test_a_spec_that_is_edited_after_the_plan_is_not_carried_out(home: StreamHome, lineage: str) -> None:
+    digest = plan(home, write_spec(home, trigger_interval="2 seconds"))["digest"]
+    for edited in ({"trigger_interval": "3 seconds"}, {"trigger_interval": "2 seconds", **mapping(key="device")}, {}):
+        refused = typed(home, "upgrade", write_spec(home, **edited), "--approve", digest)
+        assert isinstance(refused.exception, PlanChanged), edited
+    assert (read_operations(home), read_desired(home).state) == ([], DesiredState.RUNNING)
+    assert plan(home, write_spec(home, trigger_interval="2 seconds"))["digest"] == digest, "as approved once more"

@@ -85,6 +85,12 @@ class WatchRecord(JsonRecord):
 WATCH_FILE: Final = ControlFile("watch.json", WatchRecord)
 
 
+def bundle_of_watch(home: StreamHome) -> str | None:
+    """Return the DAG bundle by which Airflow watches the stream now, as ``name@version``. None if none is known."""
+    watch = WATCH_FILE.of(home).read()
+    return None if watch is None or watch.ended else watch.bundle
+
+
 class Ailment(StrEnum):
     """The ailments of a stream."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import pinned_settings
+from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -100,9 +101,8 @@ class Preparation:
     def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
         """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
         now = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
-        write_fingerprint(
-            self.home, lineage, replace(now, configuration=pinned_settings(self.home.checkpoint(lineage)))
-        )
+        settings = pinned_settings(self.home.checkpoint(lineage))
+        write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
         """Examine the spec over its source, with its tables made."""
