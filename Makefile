@@ -58,7 +58,7 @@ endef
 
 .jars/.fetched: ivy.xml jobs/sessionizer/launch/jars.xml .venv/.installed .tools/java
 	@mkdir -p .jars
-	$(BIN)/sessionizer jars fetch .jars/spark
+	$(BIN)/sessionizer jars fetch .jars/spark --with s3
 	$(call ivy,broker,broker)
 	$(call ivy,hadoop,hadoop)
 	$(call ivy,postgres,postgres)
@@ -69,6 +69,12 @@ endef
 	$(SOURCES) $(BIN)/python -m sessionizer.spark.driver.class_archive >.jars/archive.log 2>&1 \
 	  || tail -n 20 .jars/archive.log >&2
 	@touch $@
+
+# a server of Azure's blobs for the tests of control stores, from npm
+.tools/azurite:
+	rm -rf $@.part
+	npm install --silent --no-audit --no-fund --prefix $@.part azurite@3.37.0
+	mv $@.part $@
 
 jars: .jars/.archived
 
@@ -88,7 +94,7 @@ quick: lint
 test: .jars/.archived lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-long: .jars/.archived
+test-long: .jars/.archived .tools/azurite
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
 bench: .jars/.archived
@@ -124,7 +130,8 @@ docs: | $(UV)
 	$(UV) tool run --quiet --from mkdocs-material==9.7.0 mkdocs build --strict --config-file release/mkdocs.yml
 
 lock: | $(UV)
-	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra hdfs --group dev --generate-hashes \
+	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs \
+	  --group dev --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
 
 clean:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 OURS: Final = "streaming-state"
-OF_JARS: Final = {"org.postgresql": "BSD-2-Clause"}
+OF_JARS: Final = {"org.postgresql": "BSD-2-Clause", "org.reactivestreams": "MIT-0"}
 """Licences of jars by their group. All others are Apache-2.0."""
 ABOUT: Final = """# Third-party software
 

@@ -13,7 +13,7 @@ import pytest
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, ON_A_PATH_AND_HDFS
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
@@ -69,7 +69,7 @@ def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
 
 
 @pytest.mark.long
-@ON_A_PATH_AND_HDFS
+@IN_EVERY_STORE
 def test_killed_at_every_moment_in_turn(tmp_path: Path, data: str | None) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES)

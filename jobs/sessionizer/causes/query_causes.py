@@ -112,6 +112,17 @@ QUERY_CAUSES: Final = (
             "org.apache.kafka.common.errors.NetworkException", "org.apache.kafka.common.errors.NotLeader",
             "org.apache.kafka.common.errors.LeaderNotAvailable", "org.apache.hadoop.hdfs.server.namenode.SafeMode",
             "org.apache.hadoop.ipc.StandbyException", "org.apache.hadoop.ipc.RetriableException",
+            # of an object store: S3A, and Python's clients
+            "Unable to execute HTTP request", "EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError",
+        ), deep=True,
+    ),
+    QueryCause(
+        "store_jars_missing", "the jars of an object store are missing", TERMINAL,
+        "run `sessionizer jars fetch --with s3` (gs://: gcs, abfss://: azure) with the drivers' Python",
+        signs=(
+            "org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "org.apache.hadoop.fs.gs.GoogleHadoopFileSystem not found",
+            "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem not found",
         ), deep=True,
     ),
     QueryCause(

@@ -11,6 +11,7 @@ import typer
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.doctor.finding import Level
+from sessionizer.home.object_stores import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
 from sessionizer.launch.jars import fetch_jars, files_in, jar_names, other_versions
 
@@ -58,11 +59,15 @@ def fetch(
         Path | None,
         typer.Argument(help=f"Where to put them [env {JARS_VARIABLE}, default in this Python environment]."),
     ] = None,
+    stores: Annotated[
+        list[ObjectStore] | None,
+        typer.Option("--with", help="Also those for an object store. May be repeated.", show_default=False),
+    ] = None,
 ) -> None:
     """Fetch the jars that are missing, in exact versions. If none is, no registry is asked."""
     place = (folder or jar_folder()).expanduser().absolute()
-    fetched = fetch_jars(place)
-    typer.echo(f"{len(jar_names())} jars are in {place}, {len(fetched)} of them fetched now")
+    fetched = fetch_jars(place, stores or ())
+    typer.echo(f"{len(jar_names(stores or ()))} jars are in {place}, {len(fetched)} of them fetched now")
     for name in other_versions(files_in(place)):
         say(f"warning: {name} is another version of a jar that drivers need. Remove {place / name}")
     if place != jar_folder():

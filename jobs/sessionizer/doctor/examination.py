@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from sessionizer import __version__
 from sessionizer.doctor import facts, judging
 from sessionizer.errors import SessionizerError
-from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
+from sessionizer.home.object_stores import object_store
+from sessionizer.home.roots import DATA_VARIABLE, HOME_VARIABLE, control_root, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import files_in
 from sessionizer.stream_spec.loading.folder import survey_streams
@@ -30,7 +31,8 @@ def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
     yield judging.judge_java(facts.java_version(java), java)
     yield judging.judge_packages(python, versions)
     yield judging.judge_release(__version__, versions)
-    yield judging.judge_jars(jar_folder(), files_in(jar_folder()))
+    store = object_store(os.environ.get(DATA_VARIABLE))
+    yield judging.judge_jars(jar_folder(), files_in(jar_folder()), store)
     yield judging.judge_home(os.environ.get(HOME_VARIABLE), home, facts.refusal_to_write(home))
     yield _control(home)
     yield _streams(streams)

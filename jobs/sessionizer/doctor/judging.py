@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from sessionizer.home.object_stores import ObjectStore
+
 JAVA: Final = frozenset({17, 21})
 PYTHON: Final = ((3, 11), (3, 13))
 SPARK: Final = "4.2."
@@ -67,15 +69,17 @@ def judge_release(ours: str, versions: Mapping[str, str] | None) -> Finding:
     return problem("release", f"{ours} here, {theirs} in the drivers' Python", "install the same release in both")
 
 
-def judge_jars(folder: Path, present: Sequence[str]) -> Finding:
-    """Judge the jars in ``folder``."""
-    missing, others = missing_jars(present), other_versions(present)
+def judge_jars(folder: Path, present: Sequence[str], store: ObjectStore | None = None) -> Finding:
+    """Judge the jars in ``folder``. ``store``: the object store of the data root."""
+    stores = [store] if store else []
+    missing, others = missing_jars(present, stores), other_versions(present)
     if missing:
-        remedy = f"`sessionizer jars fetch {folder}` with the drivers' Python"
+        fetch = " ".join(["sessionizer jars fetch", str(folder), *(f"--with {each}" for each in stores)])
+        remedy = f"`{fetch}` with the drivers' Python"
         return problem("jars", f"{folder} lacks {', '.join(missing)}", remedy)
     if others:
         return problem("jars", f"{folder} has {', '.join(others)}, too", "remove these: Java would load either version")
-    return fine("jars", f"{len(jar_names())} jars in {folder}")
+    return fine("jars", f"{len(jar_names(stores))} jars in {folder}")
 
 
 def judge_home(given: str | None, home: Path, cause: str) -> Finding:

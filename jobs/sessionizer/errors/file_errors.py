@@ -24,7 +24,9 @@ class UnwritablePath(TerminalError):
         super().__init__(f"cannot write {purpose} at {path}: {cause}")
 
     def advise(self) -> str | None:
-        """Return another place for a result that is not overwritten."""
+        """Return another place for a result that is not overwritten, or the way of a store's keys to the driver."""
+        if "redentials" in self.cause:
+            return "set the store's variables, and name them for drivers: SESSIONIZER_DRIVER_ENVIRONMENT='AWS_*'"
         return "give --to a folder that does not exist yet" if self.purpose == "the result" else None
 
 

@@ -1,7 +1,8 @@
 """Functions that write, read, list and delete files of the data root, and read the log of a Delta table there.
 
 A file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On HDFS a
-rename is one step of the NameNode and refuses a name that exists. In an object store the copy behind it is one put.
+rename is one step of the NameNode and refuses a name that exists. An object store does the same with one conditional
+put.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from sessionizer.home.data_reach import refused
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.json_file import Reading, decoded, encoded, examine_json, unread, write_json
+from sessionizer.home.roots import ON_HADOOP
+from sessionizer.home.uri_store import translate_to_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,11 +67,15 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
         return
     try:
         _put(path, encoded(value))
-    except OSError as error:
-        raise refused(path, "a file of the data root", error) from error
+    except Exception as error:
+        raise refused(path, "a file of the data root", translate_to_os_error(error)) from error
 
 
 def _put(path: UPath, content: bytes) -> None:
+    if path.protocol not in ON_HADOOP:
+        with suppress(FileExistsError):
+            path.fs.pipe_file(path.path, content, mode="create")
+        return
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
     try:
         hidden.write_bytes(content)

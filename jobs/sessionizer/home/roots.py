@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.object_stores import object_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +42,11 @@ ALLOWED_DATA: Final = (
     "a path, or a URI without credentials that Spark and fsspec read, such as hdfs://namenode:8020/sessionizer"
 )
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_ON_HADOOP: Final = ("hdfs", "viewfs")
+ON_HADOOP: Final = ("hdfs", "viewfs")
+"""Schemes of file systems that have folders, and rename in one step. Others are object stores."""
+_ON_AZURE: Final = "abfss"
+_AZURE_HOST: Final = "dfs.core.windows.net"
+_ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
 
 
 def is_uri(text: str) -> bool:
@@ -68,11 +73,14 @@ def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:
 def uri_of(path: DataPath) -> str:
     """Return the text for ``path`` that Spark and messages use: a URI, or a local path without a scheme.
 
-    ``str`` loses the host of ``hdfs://``.
+    ``str`` loses the host of ``hdfs://`` and the account of ``abfss://``.
     """
     if isinstance(path, Path):
         return str(path)
-    if path.protocol not in _ON_HADOOP:
+    if path.protocol == _ON_AZURE and path.storage_options.get("account_name"):
+        container, _, name = path.path.partition("/")
+        return f"{_ON_AZURE}://{container}@{path.storage_options['account_name']}.{_AZURE_HOST}/{name}".rstrip("/")
+    if path.protocol not in ON_HADOOP:
         return str(path).rstrip("/")
     options = path.storage_options
     user = f"{options['user']}@" if options.get("user") else ""
@@ -103,9 +111,11 @@ def _parse_uri(given: str, field: str) -> DataPath:
     keep_clients_over_forks()
     try:
         # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
-        root = UPath(text) if parts.scheme in _ON_HADOOP else UPath(text, use_listings_cache=False)
+        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False)
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error
+    if parts.scheme == _ON_AZURE and not root.storage_options.get("account_name"):
+        raise InvalidSpec(field, given, _ALLOWED_ON_AZURE)
     if uri_of(root) != text:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
     return root
@@ -113,10 +123,11 @@ def _parse_uri(given: str, field: str) -> DataPath:
 
 CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
 ALLOWED_CONTROL: Final = (
-    "a path that Airflow and drivers share, hdfs://host:port/folder, or s3://bucket/folder. "
+    "a path that Airflow and drivers share, hdfs://host:port/folder, s3://bucket/folder, gs://bucket/folder, or "
+    "abfss://container@account.dfs.core.windows.net/folder. "
     "Other stores are not known to create a record only if it does not exist, in one step"
 )
-_FOLDER_OF_STORE: Final = re.compile(r"(hdfs|s3)://[^/]+/.*[^/]")
+_FOLDER_OF_STORE: Final = re.compile(rf"((hdfs|s3|gs)://[^/]+|abfss://[^/@]+@[^/@.]+\.{re.escape(_AZURE_HOST)})/.*[^/]")
 
 
 def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
@@ -141,13 +152,15 @@ def _require_known_store(uri: str, field: str) -> None:
         raise InvalidSpec(field, uri.replace(password, "…"), ALLOWED_CONTROL)
     if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
         raise InvalidSpec(field, uri, ALLOWED_CONTROL)
-    if uri.startswith("s3:"):
-        import fsspec  # noqa: PLC0415  only if control is in S3
+    scheme = urlsplit(uri).scheme
+    if scheme not in ON_HADOOP:
+        import fsspec  # noqa: PLC0415  only if control is in an object store
 
         try:
-            fsspec.get_filesystem_class("s3")
-        except ImportError as error:
-            raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({error})") from error
+            fsspec.get_filesystem_class(scheme)
+        except (ImportError, ValueError) as error:
+            needed = f"pip install 'streaming-state[{object_store(uri)}]'"
+            raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({needed})") from error
 
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"

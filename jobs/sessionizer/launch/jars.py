@@ -13,30 +13,34 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import JarsNotFetched
 from sessionizer.home.disk.room import unwritable
+from sessionizer.home.object_stores import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 LISTED: Final = Path(__file__).absolute().with_name("jars.xml")
 FETCHED_WITHIN_S: Final = 600.0
-_DEPENDENCY: Final = re.compile(r'<dependency org="[^"]+" name="([^"]+)" rev="([^"]+)"')
+EVERY_DRIVER: Final = "default"
+"""Configuration of ``jars.xml`` with the jars of every driver. Each object store has one of its own."""
+_DEPENDENCY: Final = re.compile(r'<dependency org="[^"]+" name="([^"]+)" rev="([^"]+)"[^>]* conf="(\w+)->')
 _VERSION: Final = re.compile(r"-\d[\w.]*\.jar$")
 
 
-def jar_names() -> tuple[str, ...]:
-    """Return the file names of the jars that drivers need."""
-    return tuple(f"{name}-{version}.jar" for name, version in _DEPENDENCY.findall(LISTED.read_text()))
+def jar_names(stores: Iterable[ObjectStore] = ()) -> tuple[str, ...]:
+    """Return the file names of the jars that drivers need, with those for object ``stores``."""
+    wanted, text = {EVERY_DRIVER, *stores}, LISTED.read_text()
+    return tuple(f"{name}-{version}.jar" for name, version, part in _DEPENDENCY.findall(text) if part in wanted)
 
 
-def missing_jars(present: Iterable[str]) -> list[str]:
+def missing_jars(present: Iterable[str], stores: Iterable[ObjectStore] = ()) -> list[str]:
     """Return the needed jars that are not among the files ``present``."""
-    return sorted(set(jar_names()).difference(present))
+    return sorted(set(jar_names(stores)).difference(present))
 
 
 def other_versions(present: Iterable[str]) -> list[str]:
-    """Return the files among ``present`` that are another version of a needed jar. Java would load either."""
-    needed = set(jar_names())
+    """Return the files among ``present`` that are another version of a listed jar. Java would load either."""
+    needed = set(jar_names(ObjectStore))
     artifacts = {_VERSION.sub("", name) for name in needed}
     return sorted(name for name in set(present) - needed if _VERSION.sub("", name) in artifacts)
 
@@ -46,21 +50,23 @@ def files_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
 
 
-def fetch_jars(folder: Path) -> list[str]:
+def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
     """Fetch the jars that ``folder`` lacks, and return their names. Each is complete before its name appears.
+
+    ``stores``: object stores whose jars are wanted, too.
 
     Without a missing jar nothing is opened, so it works offline.
 
     Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer.
     Raises UnwritablePath, DiskFull.
     """
-    missing = missing_jars(files_in(folder))
+    missing = missing_jars(files_in(folder), stores)
     if not missing:
         return []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as part:
-            _run_ivy(folder, Path(part))
+            _run_ivy(folder, Path(part), stores)
             for name in missing:
                 (Path(part) / name).replace(folder / name)
     except OSError as error:
@@ -68,10 +74,11 @@ def fetch_jars(folder: Path) -> list[str]:
     return missing
 
 
-def _run_ivy(folder: Path, part: Path) -> None:
+def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
     command = [
         _java(folder), *JVM_LOCALE.split(), "-cp", str(_ivy(folder)), "org.apache.ivy.Main",
-        "-ivy", str(LISTED), "-confs", "default", "-retrieve", f"{part}/[artifact]-[revision].[ext]", "-warn",
+        "-ivy", str(LISTED), "-confs", EVERY_DRIVER, *stores,
+        "-retrieve", f"{part}/[artifact]-[revision].[ext]", "-warn",
     ]  # fmt: skip
     try:
         done = subprocess.run(
@@ -84,7 +91,7 @@ def _run_ivy(folder: Path, part: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise JarsNotFetched(folder, f"no answer within {FETCHED_WITHIN_S:.0f} s") from error
-    lacking = missing_jars(files_in(part))
+    lacking = missing_jars(files_in(part), stores)
     if done.returncode != 0 or lacking:
         raise JarsNotFetched(folder, _reason(done.stdout + done.stderr) or f"lacking {', '.join(lacking)}")
 

@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.object_stores import hadoop_settings
 from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
@@ -119,6 +120,7 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _let_local_workers_import_us()
     settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BUSY_MACHINE, **BOUNDED_MEMORY}
+    settings |= {f"{HADOOPS}{name}": value for name, value in hadoop_settings(os.environ).items()}
     builder = SparkSession.builder.appName(application)
     if master is not None:
         for name, value in DRIVER_MEMORY.items():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 import psutil  # type: ignore[import-untyped]
 import pyspark
 
-from sessionizer.launch.driver_environment import PLAIN_SPARK
+from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from support.places import REPOSITORY, SUPPORT
 from support.processes.found_process import command_of, runs
@@ -224,7 +224,7 @@ def kill_process(pid: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    ours = {name for name in os.environ if name.startswith("SESSIONIZER_")} - {PLAIN_SPARK, JARS_VARIABLE}
+    ours = {name for name in os.environ if name.startswith("SESSIONIZER_")} - {PLAIN_SPARK, JARS_VARIABLE, MORE}
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
     home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"

@@ -3,49 +3,63 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from sessionizer.home.roots import control_root, uri_of
 from sessionizer.home.stream_home import StreamHome
-from support.stores.s3 import BUCKET, S3
+from support.stores.object_stores import S3, Azure, Gcs, ObjectStoreServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sessionizer.home.roots import ControlPath
 
 PATH: Final = "path"
 HDFS: Final = "hdfs"
-S3_STORE: Final = "s3"
+OBJECT_STORES: Final[dict[str, Callable[[Path], ObjectStoreServer]]] = {"s3": S3, "gcs": Gcs, "azure": Azure}
 
 ON_A_PATH: Final = pytest.mark.parametrize("control", [PATH], indirect=True)
 
 
 @pytest.fixture(scope="session")
-def running_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    """The one S3 server of the test run."""
-    with S3(tmp_path_factory.mktemp("s3")) as s3:
-        yield s3
+def object_store_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], ObjectStoreServer]]:
+    """The one server of the test run of each kind, started when first asked for."""
+    with ExitStack() as running:
+
+        @cache
+        def server(kind: str) -> ObjectStoreServer:
+            return running.enter_context(OBJECT_STORES[kind](tmp_path_factory.mktemp(kind)))
+
+        yield server
+
+
+def new_folder(server: ObjectStoreServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of a new folder on the server. The environment says how it is reached."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"{server.uri}/{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
-def s3_folder(running_s3: S3, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of a new folder there; the environment says how it is reached."""
-    for name, value in running_s3.environment.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{uuid.uuid4().hex[:12]}"
+def s3_folder(object_store_servers: Callable[[str], ObjectStoreServer], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new folder on an S3 server."""
+    return new_folder(object_store_servers("s3"), monkeypatch)
 
 
-@pytest.fixture(params=[PATH, *(pytest.param(store, marks=pytest.mark.long) for store in (HDFS, S3_STORE))])
-def control(request: pytest.FixtureRequest, tmp_path: Path) -> ControlPath:
+@pytest.fixture(params=[PATH, *(pytest.param(store, marks=pytest.mark.long) for store in (HDFS, *OBJECT_STORES))])
+def control(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlPath:
     """A control root: the parameter says in which store; its folder is new."""
     if request.param == PATH:
         return tmp_path
-    folder = request.getfixturevalue(f"{request.param}_folder")
-    return control_root(tmp_path, folder if isinstance(folder, str) else uri_of(folder))
+    if request.param == HDFS:
+        return control_root(tmp_path, uri_of(request.getfixturevalue("hdfs_folder")))
+    server = request.getfixturevalue("object_store_servers")(request.param)
+    return control_root(tmp_path, new_folder(server, monkeypatch))
 
 
 def home_with(control: ControlPath, tmp_path: Path, name: str = "clicks") -> StreamHome:

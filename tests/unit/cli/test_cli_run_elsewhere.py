@@ -80,6 +80,6 @@ def test_the_command_line_says_before_its_verb_where_control_is(
     monkeypatch.setenv(CONTROL_VARIABLE, "")
     assert elsewhere.call("--control", str(tmp_path / "shared"), "stop", "clicks").exit_code == 0
     assert os.environ[CONTROL_VARIABLE] == str(tmp_path / "shared"), "for all that this process starts, too"
-    refused = elsewhere.call("--control", "gs://bucket/control", "status")
+    refused = elsewhere.call("--control", "s3a://bucket/control", "status")
     assert isinstance(refused.exception, InvalidSpec)
     reviewed(refused.exception)

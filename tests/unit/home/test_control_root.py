@@ -54,7 +54,8 @@ def test_control_may_be_at_another_path(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "given",
     [
-        "s3a://bucket/control", "gs://bucket/control", "memory://there/control", "webhdfs://namenode:9870/control",
+        "s3a://bucket/control", "gs://bucket", "memory://there/control", "webhdfs://namenode:9870/control",
+        "abfss://container/control", "abfss://container@account.dfs.core.windows.net/",
         "viewfs://cluster/control", "hdfs:///control", "hdfs://namenode:8020/", "s3://bucket", "s3://key:hidden@bucket/c",
     ],
 )  # fmt: skip
@@ -67,13 +68,22 @@ def test_a_store_that_is_not_known_to_create_in_one_step_is_refused_by_name(
     assert "hidden" not in str(caught.value)
 
 
-def test_a_store_whose_package_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    monkeypatch.delitem(
-        sys.modules["fsspec.registry"].__dict__["_registry"], "s3", raising=False
-    )  # who has asked for it before
-    with pytest.raises(InvalidSpec, match=r"^SESSIONIZER_CONTROL is 's3://bucket/control'\. .* \(Install s3fs"):
-        control_root(tmp_path, "s3://bucket/control")
+@pytest.mark.parametrize(
+    ("uri", "package", "extra"),
+    [
+        ("s3://bucket/control", "s3fs", "s3"),
+        ("gs://bucket/control", "gcsfs", "gcs"),
+        ("abfss://container@account.dfs.core.windows.net/control", "adlfs", "azure"),
+    ],
+)
+def test_a_store_whose_package_is_missing_is_refused(
+    uri: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    known = sys.modules["fsspec.registry"].__dict__["_registry"]
+    monkeypatch.delitem(known, uri.partition(":")[0], raising=False)  # who has asked for it before
+    with pytest.raises(InvalidSpec, match=rf"^SESSIONIZER_CONTROL is '{uri}'\. .*streaming-state\[{extra}\]"):
+        control_root(tmp_path, uri)
 
 
 def test_a_store_that_creates_what_exists_is_refused(monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed) -> None:

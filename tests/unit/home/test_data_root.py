@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +41,12 @@ def test_the_home_is_the_data_root_where_no_other_is_given(given: str | None) ->
 
 
 @pytest.mark.parametrize(
-    "uri", ["hdfs://namenode:8020/lake", "hdfs://nameservice/lake", "hdfs:///lake", "hdfs://me@namenode:8020/lake"]
-)
+    "uri",
+    [
+        "hdfs://namenode:8020/lake", "hdfs://nameservice/lake", "hdfs:///lake", "hdfs://me@namenode:8020/lake",
+        "s3://bucket/lake", "gs://bucket/lake", "abfss://container@account.dfs.core.windows.net/lake",
+    ],
+)  # fmt: skip
 def test_spark_is_given_the_uri_that_people_gave(uri: str) -> None:
     root = data_root(uri, HOME)
     assert root is not None
@@ -69,7 +74,8 @@ def test_a_table_elsewhere_is_shown_with_its_queries_and_not_looked_at() -> None
 
 
 @pytest.mark.parametrize(
-    "given", ["s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container@account.dfs.core.windows.net/x"]
+    "given",
+    ["s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container/x", "abfss://c@account.blob.x/y"],
 )
 def test_what_is_no_data_root_is_refused_by_name(given: str, reviewed: Reviewed) -> None:
     with pytest.raises(InvalidSpec) as caught:
@@ -125,7 +131,9 @@ def test_a_name_node_that_is_not_there_is_transient_and_found_at_once(reviewed: 
     reviewed(raised.value)
 
 
-def test_a_scheme_that_no_package_here_reads_is_refused() -> None:
+def test_a_scheme_that_no_package_here_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"].__dict__["_registry"], "gs", raising=False)
     with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 'gs://bucket/lake'\. .*install gcsfs"):
         make_writable(UPath("gs://bucket/lake"), "x")
 

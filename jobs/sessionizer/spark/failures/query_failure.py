@@ -72,12 +72,13 @@ def classified(
 
 def store_failure(
     error: Exception, location: str, purpose: str, detail: str
-) -> DiskFull | StoreUnreachable | UnwritablePath | QueryInterrupted:
+) -> DiskFull | StoreUnreachable | UnwritablePath | QueryFailed | QueryInterrupted:
     """Translate ``error`` from using ``location`` as ``purpose`` into one of our errors, for any store below it."""
     found = classified("", error)
-    cause = found.cause if isinstance(found, QueryInterrupted) else None
-    match cause:
-        case "python_worker_late" if isinstance(found, QueryInterrupted):
+    if not isinstance(found, QueryFailed | QueryInterrupted):
+        return UnwritablePath(location, purpose, detail)
+    match found.cause:
+        case "python_worker_late" | "store_jars_missing":
             return found
         case "disk_full":
             return DiskFull(location, purpose, detail)

