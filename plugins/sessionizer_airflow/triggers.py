@@ -79,7 +79,7 @@ class StreamTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once, with ``watch_is_over``, the last ``line``, and all that a worker needs to watch on."""
-        home, policy = self._home(), SupervisionPolicy.read_stored(self.policy)
+        home, policy = self._home(), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False
         earliest = epoch_ms() + LEAST_WATCH_MS

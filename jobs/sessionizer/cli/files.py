@@ -46,8 +46,8 @@ def home(
     here = place_of(control)
     if moved_here:
         note_home_here(control)
-        typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place or 'not noted'}")
-    elif found.place is None or found.place.is_same(here):
+        typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place}")
+    elif found.place.is_same(here):
         typer.echo(f"home {found.id} is at {here}")
     else:
         typer.echo(f"home {found.id} was made at {found.place}. The one at {here} is a copy, or was moved")

@@ -35,7 +35,6 @@ from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.records.lease_record import LeaseRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -72,19 +71,17 @@ def create(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
-    stopped_at = read_lease(where) if stopping else None
+    check = _check_of_stop(where) if stopping else lambda: None
     live = read_driver(where, epoch_ms()).state.is_live
     name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
     standing_of(where, batch)  # reports an error before Spark starts
     if live and not hurry:
         give_way()
-
-    def check() -> None:
-        if stopping:
-            _require_still_stopped(where, stopped_at)
-
-    made = _native(where, batch, asked) if native else _canonical(where, batch, asked, spark_master(master), check)
+    if native:
+        made = make_native_savepoint(where, standing_of(where, batch), asked, _told)
+    else:
+        made = _canonical(where, batch, asked, spark_master(master), check)
     check()  # again: the stream must not have read more than was saved
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
@@ -93,16 +90,16 @@ def create(  # noqa: PLR0913  one parameter per option
     typer.echo(uri_of(asked.folder / made.id))
 
 
-def _native(where: StreamHome, batch: int | None, asked: SavepointRequest) -> Manifest:
-    standing = standing_of(where, batch)
-    return make_native_savepoint(where, standing, asked, _told)
+def _check_of_stop(where: StreamHome) -> Callable[[], None]:
+    """Return a check that raises StreamRunsAgain if a driver takes the lease from now on."""
+    stopped_at = read_lease(where)
 
+    def check() -> None:
+        now = read_lease(where)
+        if now is not None and now.token > (stopped_at.token if stopped_at else 0):
+            raise StreamRunsAgain(where.name, now.uid or "of an unknown name")
 
-def _require_still_stopped(where: StreamHome, stopped_at: LeaseRecord | None) -> None:
-    """Raise StreamRunsAgain if a driver has taken the lease since ``stopped_at``."""
-    now = read_lease(where)
-    if now is not None and now.token > (stopped_at.token if stopped_at else 0):
-        raise StreamRunsAgain(where.name, now.uid or "of an unknown name")
+    return check
 
 
 def _canonical(

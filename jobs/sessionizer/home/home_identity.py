@@ -85,13 +85,10 @@ def identity_file(control: ControlPath) -> RecordFile[HomeIdentity]:
 
 @dataclass(frozen=True, slots=True)
 class HomeIdentity(JsonRecord):
-    """The ``id`` of a platform home (16 hex digits), and the place at which it was made or that an operator confirmed.
-
-    Earlier releases noted no place.
-    """
+    """The ``id`` of a platform home (16 hex digits), and the place where it was made or that an operator confirmed."""
 
     id: str
-    path: str | None = None
+    path: str
     machine: str | None = None
     folder: int | None = None
 
@@ -101,9 +98,9 @@ class HomeIdentity(JsonRecord):
         return cls(id, place.path, place.machine, place.folder)
 
     @property
-    def place(self) -> HomePlace | None:
-        """The noted place, or None."""
-        return None if self.path is None else HomePlace(self.path, self.machine, self.folder)
+    def place(self) -> HomePlace:
+        """The noted place."""
+        return HomePlace(self.path, self.machine, self.folder)
 
 
 def home_id(control: ControlPath) -> str:
@@ -123,14 +120,12 @@ def read_identity(control: ControlPath) -> HomeIdentity | None:
 
 
 def require_home_here(control: ControlPath) -> None:
-    """Note the place of a home of an earlier release. Raises HomeCopied if the home was made elsewhere.
+    """Raise HomeCopied if the home was made elsewhere.
 
     Raises also DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
     """
     known, here = _identity(control), place_of(control)
-    if known.place is None:
-        note_home_here(control)
-    elif not known.place.is_same(here):
+    if not known.place.is_same(here):
         raise HomeCopied(str(here), known.id, str(known.place))
 
 

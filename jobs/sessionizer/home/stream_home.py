@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
-from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
+from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, checked_identifier, checked_name, is_name
 from sessionizer.home.roots import STREAMS, control_root, located, streams_folder, uri_of
 
@@ -137,16 +137,7 @@ class StreamHome:
     def lineage(self, lineage: str) -> LineageHome:
         """Return the directories of ``lineage``."""
         name = checked_identifier("lineage", lineage)
-        return LineageHome(self.lineages / name, self._records_of(name))
-
-    def _records_of(self, lineage: str) -> ControlPath:
-        """Return the folder of the lineage's records.
-
-        Lineages of earlier releases keep them beside the checkpoint (docs/adr/0075).
-        """
-        beside = self.root / LINEAGES / lineage
-        there = self.control_root is None and (beside / CHECKPOINT_RECORD).exists()
-        return beside if there else self.lineage_records / lineage
+        return LineageHome(self.lineages / name, self.lineage_records / name)
 
     def checkpoint(self, lineage: str) -> DataPath:
         """Return Spark's checkpoint location of ``lineage``."""

@@ -16,7 +16,6 @@ from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import data_root, uri_of
-from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.applied_migrations import begin_applied
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, write_checkpoint_record
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
@@ -126,10 +125,7 @@ def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None
 def _was_active(home: StreamHome) -> bool:
     """Whether a driver ever prepared the query of a lineage. Such a lineage then became the active one."""
     records = home.lineage_records
-    noted = [records / name for name in record_names(records)]
-    if home.control_root is None:  # as earlier releases put it
-        noted += [home.root / LINEAGES / name for name in record_names(home.root / LINEAGES)]
-    return any(store_at(folder / TYPES_FILE.name).exists() for folder in noted)
+    return any(store_at(records / name / TYPES_FILE.name).exists() for name in record_names(records))
 
 
 def locate_data(home: StreamHome) -> StreamHome:

@@ -74,8 +74,7 @@ class Approved:
     options: str
     digest: str
     by: str
-    planned_at: int = 0
-    """Time of the plan (epoch ms). 0 if an earlier release handed the approval on."""
+    planned_at: int
 
     @classmethod
     def of(cls, plan: PlanRecord, by: str) -> Approved:

@@ -56,11 +56,6 @@ class SupervisionPolicy:
         if self.restart_budget < 0:
             raise InvalidSpec("restart_budget", self.restart_budget, "0 or more restarts")
 
-    @classmethod
-    def read_stored(cls, values: Mapping[str, int]) -> SupervisionPolicy:
-        """Read the policy that a trigger was stored with. An earlier release left the unit out of the fields' names."""
-        return cls(**{f"{name}_ms" if f"{name}_ms" in DURATIONS else name: value for name, value in values.items()})
-
     @property
     def unattended_after_ms(self) -> int:
         """Ms that a command without a process is left to Airflow's own retry."""

@@ -1,4 +1,4 @@
-"""Real drivers with control and data in two roots: homes of earlier releases, roots that are not the lineage's."""
+"""Real drivers with control and data in two roots: roots that are not the lineage's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DamagedFile, DataElsewhere
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
-from support.expected.landed import assert_as_defined
 from support.places import REPOSITORY, mounted
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.data_fixtures import HDFS
@@ -24,39 +22,6 @@ from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from sessionizer.home.roots import ControlPath
-
-RECORDS = {
-    "checkpoint.json", "fingerprint.json", "spec.json", "types.json", "open_sessions.json", "batches.json",
-    "table_changes.json",
-}  # fmt: skip
-
-
-def names_of_records(folder: ControlPath) -> set[str]:
-    return {file.name for file in folder.glob("*/*.json")}
-
-
-@pytest.mark.long
-def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_were(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9))
-    files = write_click_files(stage.feed, 2)
-    run_to_end(stage, "before", until="caught-up")
-    home, lineage = stage.stream_home, stage.lineage
-    assert names_of_records(home.lineage_records) == RECORDS
-    # as the release before had it: beside the checkpoint, and no word of a data root
-    for file in (home.lineage_records / str(lineage)).iterdir():
-        file.rename(home.root / "lineages" / str(lineage) / file.name)
-    shutil.rmtree(mounted(home.lineage_records))
-    record = CHECKPOINT_FILE.of(home, str(lineage)).path
-    record.write_text(
-        json.dumps({name: told for name, told in json.loads(record.read_text()).items() if name != "data"})
-    )
-    run_to_end(stage, "after")
-    assert stage.lineage == lineage
-    assert names_of_records(home.root / "lineages") == RECORDS | {"drained.json"}
-    assert names_of_records(home.lineage_records) == set()
-    assert_as_defined(stage, files)
 
 
 @pytest.mark.long

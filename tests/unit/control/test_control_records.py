@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,13 +80,6 @@ def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], co
     assert complaint in (HEARTBEAT_FILE.of(home).examine().damage or "")
 
 
-def test_a_stop_told_by_a_driver_of_an_earlier_release_is_one(home: StreamHome) -> None:
-    write_json(home.control / "heartbeat.json", {**BEAT.to_json(), "phase": "draining"})
-    write_json(home.control / "exit.a.json", {"uid": "a", "at": 7, "outcome": "drained"})
-    assert HEARTBEAT_FILE.of(home).read() == replace(BEAT, phase=Phase.STOPPING)
-    assert EXIT_FILE.of(home, "a").read() == ExitRecord("a", 7, ExitOutcome.STOPPED)
-
-
 def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "an upgrade")
     request_stop(home, "a", "a later upgrade")
@@ -156,20 +148,6 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
         active_lineage(home)
     pointer.write_text("{")
     with pytest.raises(DamagedFile, match="not JSON"):
-        active_lineage(home)
-
-
-def test_records_of_an_earlier_release_are_read_and_written_beside_their_checkpoint(home: StreamHome) -> None:
-    lineage = start_lineage(home)
-    beside = home.root / "lineages" / lineage
-    for file in home.lineage(lineage).records.iterdir():
-        file.rename(beside / file.name)
-    assert home.lineage(lineage).records == beside
-    TYPES_FILE.of(home, lineage).write(KeptTypes("event_time"))
-    assert sorted(path.name for path in beside.glob("*.json")) == ["checkpoint.json", "fingerprint.json", "types.json"]
-    assert home.lineage(start_lineage(home, parent=lineage)).records == home.lineage_records / str(active_lineage(home))
-    (home.control / "lineage.json").unlink()
-    with pytest.raises(DamagedFile, match="gone"):
         active_lineage(home)
 
 

@@ -52,7 +52,6 @@ def beat(at: int) -> Heartbeat:
 READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
     # what is read: is the command at work? is it unattended?
     "its process lives": (replace(DEAD, alive=True, heartbeat=beat(JUST_NOW)), True, False),
-    "its process, of an earlier release, lives": (replace(DEAD, alive=True), True, False),
     "its process lives elsewhere": (replace(DEAD, alive=None, heartbeat=beat(JUST_NOW)), True, False),
     "its process was killed long ago": (DEAD, False, True),
     "its process was killed just now": (replace(DEAD, heartbeat=beat(JUST_NOW)), False, False),

@@ -33,7 +33,6 @@ def found(
         ({L1: 6}, {L1: 6}, 6, 5),  # and before the checkpoint's
         ({L1: 5}, {L1: 6}, 6, 5),  # noted, and the table lost it: it is run again
         ({L0: 90, L1: 0}, {L0: 90}, 0, 0),  # a new lineage, after a verb
-        ({L0: 90}, {L0: 90, L1: -1}, 0, 0),  # of an earlier release that did not note which batch
     ],
 )
 def test_what_a_lineage_comes_to_by_itself_agrees(
@@ -49,7 +48,7 @@ def test_a_table_that_is_ahead_of_what_was_begun_is_refused(newest: int, begun: 
     assert (error.lineage, error.batch_id, error.known) == (L1, newest, -1 if begun is None else begun)
 
 
-@pytest.mark.parametrize("written", [{L1: 5}, {L0: 3}, {L1: -1}])
+@pytest.mark.parametrize("written", [{L1: 5}, {L0: 3}])
 def test_a_table_with_rows_that_is_gone_is_away(written: dict[str, int]) -> None:
     error = found(None, written)
     assert isinstance(error, DataAway)

@@ -30,11 +30,6 @@ class ExitOutcome(StrEnum):
     FAILED = "failed"
     LEASE_LOST = "lease_lost"
 
-    @classmethod
-    def _missing_(cls, value: object) -> ExitOutcome | None:
-        """Read ``drained``, which an earlier release wrote for a stop."""
-        return cls.STOPPED if value == "drained" else None
-
 
 @dataclass(frozen=True, slots=True)
 class ExitRecord(JsonRecord):

@@ -22,11 +22,6 @@ class Phase(StrEnum):
     IDLE = "idle"
     STOPPING = "stopping"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Phase | None:
-        """Read ``draining``, which a driver of an earlier release, which may still run, writes when it stops."""
-        return cls.STOPPING if value == "draining" else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeavyKey(JsonRecord):

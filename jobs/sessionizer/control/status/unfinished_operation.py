@@ -125,10 +125,7 @@ def _process(owner: DriverStatus) -> str | None:
 def _is_at_work(owner: DriverStatus, now_ms: int) -> bool:
     if owner.lease is None or not owner.state.is_live:
         return False
-    if owner.heartbeat is None:
-        # A command of an earlier release does not beat.
-        return owner.alive is True
-    return now_ms - owner.heartbeat.at <= STALE_AFTER_MS
+    return owner.heartbeat is not None and now_ms - owner.heartbeat.at <= STALE_AFTER_MS
 
 
 def _last_sign(pending: OperationRecord | None, owner: DriverStatus) -> int:

@@ -35,7 +35,7 @@ class BatchLog:
             self._first = Figures.from_json(kept.get(_FIRST, {}))
         except (AttributeError, TypeError, ValueError):  # figures only: no reason to keep a stream from going on
             self._earlier, self._batches, self._first = Figures(), [], Figures()
-        self._written, self._notes_rows = _batches_by_table(kept.get(_WRITTEN)), _WRITTEN in kept
+        self._written = _batches_by_table(kept.get(_WRITTEN))
         self._accepted = _names(kept.get(_ACCEPTED))
 
     @property
@@ -60,7 +60,7 @@ class BatchLog:
 
     @property
     def first(self) -> Figures:
-        """Sum of the first batches of the lineage, as many as are kept one by one. An earlier release noted none."""
+        """Sum of the first batches of the lineage, as many as are kept one by one."""
         return self._first
 
     @property
@@ -72,11 +72,6 @@ class BatchLog:
     def written(self) -> Mapping[str, int]:
         """The newest batch with rows for a table, by ``table_key``."""
         return self._written
-
-    @property
-    def notes_rows(self) -> bool:
-        """Whether the file was written by a release that notes ``written``."""
-        return self._notes_rows
 
     @property
     def accepted(self) -> frozenset[str]:

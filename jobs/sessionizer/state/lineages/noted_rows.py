@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.state.lineages.origin import origins_of
 
@@ -14,10 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sessionizer.home.stream_home import StreamHome
-
-_SOME: Final = -1
-"""Batch number for rows of an earlier release, which noted their count but not the batch."""
-_COUNTED_AS: Final = {SESSIONS: "sessions", LATE_EVENTS: "late", QUARANTINE: "quarantined"}
 
 
 def noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
@@ -47,10 +41,4 @@ def accept_rows(home: StreamHome, folder: str | None, tables: Collection[str], u
 
 
 def _newest(home: StreamHome, lineage: str, folder: str | None, table: str) -> int | None:
-    log = BatchLog(home.lineage(lineage).batches)
-    if log.notes_rows:
-        return log.written.get(table_key(folder, table))
-    if not getattr(log.life, _COUNTED_AS[table]):
-        return None
-    spec = SPEC_FILE.of(home, lineage).require()
-    return _SOME if spec is not None and spec.document["sink"]["path"] == folder else None
+    return BatchLog(home.lineage(lineage).batches).written.get(table_key(folder, table))

@@ -14,7 +14,6 @@ from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
-from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
@@ -54,10 +53,8 @@ def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
 
 def origins_of(home: StreamHome) -> dict[str, Origin | None]:
     """Return every lineage that control knows, even without data, with its origin. Raises DamagedFile, OSError."""
-    noted = set(record_names(home.lineage_records))
-    if home.control_root is None:  # as earlier releases put it
-        noted |= set(record_names(home.root / LINEAGES))
-    return {name: ORIGIN_FILE.of(home, name).require() for name in sorted(filter(is_identifier, noted))}
+    noted = filter(is_identifier, record_names(home.lineage_records))
+    return {name: ORIGIN_FILE.of(home, name).require() for name in sorted(noted)}
 
 
 def parents_of(home: StreamHome) -> dict[str, str | None]:

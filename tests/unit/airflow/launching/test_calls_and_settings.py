@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,10 +164,3 @@ def test_a_cluster_is_not_told_of_our_python() -> None:
 def test_yarn_is_not_handed_our_folders() -> None:
     """It would put a PYTHONPATH of ours before what the job brings along."""
     assert submitter_environment({"PATH": "/bin", "PYTHONPATH": "/opt/ours"}).keys() == {"LC_ALL", "PATH"}
-
-
-def test_a_trigger_that_an_earlier_release_stored_keeps_its_policy() -> None:
-    before = {"stale_limit": 60_000, "restart_budget": 2}
-    assert SupervisionPolicy.read_stored(before) == SupervisionPolicy(stale_limit_ms=60_000, restart_budget=2)
-    stored = asdict(SupervisionPolicy(first_backoff_ms=1))
-    assert SupervisionPolicy.read_stored(stored) == SupervisionPolicy(first_backoff_ms=1)

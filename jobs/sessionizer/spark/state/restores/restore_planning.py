@@ -66,10 +66,8 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     require_undamaged(savepoint, manifest)
     if manifest.kind is Kind.NATIVE:
         require_same_line(manifest, spark.version)
-    leaves = active_lineage(home)
-    if leaves is None:
-        raise NothingToSave(home.name, "it never ran")
-    newest = begun_batch(home.checkpoint(leaves))
+    leaves = _lineage_that_ran(home)
+    newest, counts = begun_batch(home.checkpoint(leaves)), manifest.counts
     found = Leaving(begun) if begun is not None else leaving_of(spark, home, savepoint, manifest, leave_out)
     return RestorePlan(
         decision=Decision(
@@ -86,8 +84,8 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
-        sessions=manifest.counts.sessions if manifest.counts else None,
-        events=manifest.counts.events if manifest.counts else None,
+        sessions=counts.sessions if counts else None,
+        events=counts.events if counts else None,
         tables=tuple(_changed_tables(spark, home, manifest)),
         replay=replay_now(spark, home, savepoint, manifest, found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
@@ -118,11 +116,16 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
-    origins, active = origins_of(home), active_lineage(home)
-    if active is None:
-        raise NothingToSave(home.name, "it never ran")
+    origins, active = origins_of(home), _lineage_that_ran(home)
     target = path_to(manifest.lineage, manifest.batch_id, origins)
     return changes_to(target, path_to(active, None, origins), origins)
+
+
+def _lineage_that_ran(home: StreamHome) -> str:
+    active = active_lineage(home)
+    if active is None:
+        raise NothingToSave(home.name, "it never ran")
+    return active
 
 
 def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
