@@ -13,6 +13,7 @@ from support.places import REPOSITORY
 from support.record_files import record_files
 
 X = Path("/x")
+ROOTS = ("jobs", "plugins", "tests")
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -43,3 +44,16 @@ def test_every_file_of_ours_that_the_page_names_is_there() -> None:
     roots = (REPOSITORY, REPOSITORY / "jobs" / "sessionizer")
     gone = [name for name in named if not any((root / name).exists() for root in roots) and "json" not in name]
     assert not gone
+
+
+def test_each_change_begins_in_a_file_that_is_there() -> None:
+    """The first file of a row is named in full, or its folder is. A row names the others by the end of their path."""
+    table = PAGE.partition("## Where a change begins")[2].partition("### ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    ours = {f"/{file.relative_to(REPOSITORY)}" for root in ROOTS for file in (REPOSITORY / root).rglob("*.py")}
+    begins = {row[0]: re.findall(r"`((?:jobs|plugins)/[\w/]+(?:\.py)?)`", row[1]) for row in rows}
+    lost = [change for change, named in begins.items() if named and not (REPOSITORY / named[0]).exists()]
+    named = {name for row in rows for name in re.findall(r"`([\w/]+\.py)`", " ".join(row))}
+    gone = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in ours))
+    assert sum(bool(named) for named in begins.values()) >= 19
+    assert (lost, gone) == ([], [])

@@ -16,17 +16,8 @@ from sessionizer.core.definition.rules import NEVER_MS
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-REASONS = np.array(
-    [
-        CloseReason.CLOSING_EVENT,
-        CloseReason.MAX_EVENTS,
-        CloseReason.MAX_BYTES,
-        CloseReason.GAP,
-        CloseReason.MAX_DURATION,
-    ],
-    dtype=object,
-)
-_CLOSING, _MAX_EVENTS, _MAX_BYTES, _GAP, _MAX_DURATION = range(5)
+REASONS = np.array(list(CloseReason), dtype=object)
+_CLOSING, _MAX_EVENTS, _MAX_BYTES, _GAP, _MAX_DURATION = range(len(REASONS))
 
 
 @dataclass(frozen=True, slots=True)
