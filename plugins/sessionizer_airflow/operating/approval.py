@@ -74,7 +74,8 @@ class Approved:
     options: str
     digest: str
     by: str
-    planned_at: int
+    planned_at: int = 0
+    """Time of the plan (epoch ms). 0 if an earlier release handed the approval on."""
 
     @classmethod
     def of(cls, plan: PlanRecord, by: str) -> Approved:
