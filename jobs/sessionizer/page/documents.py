@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import MarkKind, count_restarts
@@ -13,6 +13,7 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from sessionizer.control.history.files import History
     from sessionizer.control.history.mark import Mark
@@ -72,14 +73,20 @@ def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
     }
 
 
-def stream_document(
-    view: StreamView,
-    history: History,
-    marks: Sequence[Mark],
-    lineages: Mapping[str, Origin | None],
-    now: int,
-    span: int,
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """The past of a stream: the ``history`` that is shown, all ``marks`` of 7 days, and the ``lineages``.
+
+    ``savepoints``: ids of those that are still there, None if that is not known.
+    """
+
+    history: History
+    marks: Sequence[Mark]
+    savepoints: AbstractSet[str] | None
+    lineages: Mapping[str, Origin | None]
+
+
+def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
     """Return all about a stream: its row, findings, advice, history of ``span`` ms, marks and lineages."""
     every = bucket_ms(span)
     lines = [view.running, view.advice, view.operation_line, view.trial_line, view.late_backlog, *view.damage_lines]
@@ -87,16 +94,21 @@ def stream_document(
         "at": now,
         "every": every,
         "span": span,
-        "row": stream_row(view, marks, now),
+        "row": stream_row(view, past.marks, now),
         "findings": [finding.to_json() for finding in view.health.findings],
         "lines": [redacted(line) for line in lines if line],
         "excluded": list(view.left_out),
         "changes": [str(change.field) for change in view.changes],
-        "history": table_of(condense(history.samples, every)),
-        "marks": [mark.to_json() for mark in history.marks],
-        "savepoints": [mark.to_json() for mark in marks if mark.kind is MarkKind.SAVEPOINT][-20:],
-        "lineages": lineage_rows(lineages, view),
+        "history": table_of(condense(past.history.samples, every)),
+        "marks": [mark.to_json() for mark in past.history.marks],
+        "savepoints": [mark.to_json() for mark in past.marks if _is_kept(mark, past.savepoints)],
+        "canary": view.trial is not None and not view.trial.is_settled,
+        "lineages": lineage_rows(past.lineages, view),
     }
+
+
+def _is_kept(mark: Mark, kept: AbstractSet[str] | None) -> bool:
+    return mark.kind is MarkKind.SAVEPOINT and (kept is None or mark.savepoint in kept)
 
 
 def bucket_ms(span: int) -> int:

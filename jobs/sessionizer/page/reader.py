@@ -10,8 +10,9 @@ from sessionizer.control.history.files import KEPT_MS, History, read_history, re
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import entries_in
 from sessionizer.home.names import is_name
-from sessionizer.page.documents import stream_document, stream_row
+from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class PageReader:
         marks = _marks(view, now)
         shown = [mark for mark in marks if mark.at >= now - span]
         samples = _samples(view, max(now - span, begin), now)
-        return stream_document(view, History(samples, tuple(shown)), marks, _lineages(view), now, span)
+        history = History(samples, tuple(shown))
+        past = Past(history=history, marks=marks, savepoints=_savepoints(view), lineages=_lineages(view))
+        return stream_document(view, past, now, span)
 
 
 def _samples(view: StreamView, since: int, now: int) -> tuple[Sample, ...]:
@@ -78,6 +81,13 @@ def _marks(view: StreamView, now: int) -> list[Mark]:
         return read_marks(view.home, now - KEPT_MS, now) if view.home else []
     except OSError:
         return []
+
+
+def _savepoints(view: StreamView) -> set[str] | None:
+    try:
+        return {entry.name for entry in entries_in(view.home.savepoints)} if view.home else set()
+    except OSError:
+        return None
 
 
 def _lineages(view: StreamView) -> Mapping[str, Origin | None]:

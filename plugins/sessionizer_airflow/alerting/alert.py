@@ -41,6 +41,8 @@ class Kind(StrEnum):
     """A plan for the stream waits until a user approves or rejects it."""
     OPERATION_FAILED = "operation_failed"
     """An approved operation on the stream was not completed."""
+    TEST = "test"
+    """A user tests whether alerts arrive. Nothing has to be done."""
     OPERATION_STUCK = "operation_stuck"
     """A command holds the stream, but no process runs that command. No driver starts before it is over."""
 
@@ -68,4 +70,4 @@ class Alert:
     def context(self) -> dict[str, Any]:
         """Return the names that a notifier's templates may use: ``{{ stream }}``, ``{{ message }}`` and so on."""
         shown = {"reason": redacted(self.reason), "what_to_do": redacted(self.what_to_do), "message": self.message}
-        return {**asdict(self), "kind": str(self.kind), **shown}
+        return {**asdict(self), "kind": str(self.kind), "health": self.health or "unknown", **shown}

@@ -76,6 +76,18 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
         say(redacted(f"no notification could be sent: {type(error).__name__}: {error}"))
 
 
+def send_test(alert: Alert) -> str | None:
+    """Send the alert from a worker, and return the notifier's import path. Return None if no notifier is set.
+
+    Raises InvalidSpec, and whatever the notifier raises.
+    """
+    notification = Notification.from_environment()
+    if notification is None:
+        return None
+    _send(notification.notifier(), note_alert(alert))
+    return notification.path
+
+
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
     """Send the alert from the triggerer, without delaying its other triggers. Never raises."""
     try:

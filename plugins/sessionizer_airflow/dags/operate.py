@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
+from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.failing import tell_of_failure, tell_of_scheduled_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
-from sessionizer_airflow.operating.request import SAVEPOINT, purposes
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, purposes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +35,12 @@ Choose in the form:
 - **upgrade** continues with a changed spec and an installed release. `sessionizer.upgrade` has a form for it alone.
 - **apply** continues with a changed spec.
 - **seed** starts with a history.
+- **promote** keeps a lineage that is a canary.
+- **test_alert** sends a test message through the notifier.
 
-All except **savepoint** make a plan first, which changes nothing. The plan waits under **Required Actions** until a
-user approves or rejects it. Without an answer it is rejected after a while. If it is approved, exactly that plan
-runs, and the stream runs again. If it is rejected, the stream is not changed.
+All except **savepoint**, **promote** and **test_alert** make a plan first, which changes nothing. The plan waits under
+**Required Actions** until a user approves or rejects it. Without an answer it is rejected after a while. If it is
+approved, exactly that plan runs, and the stream runs again. If it is rejected, the stream is not changed.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """
@@ -77,9 +81,10 @@ def form_dag_options(verb: str, documentation: str, wiring: Wiring, platform: st
 
 
 def _add_tasks(wiring: Wiring) -> None:
-    first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
-    asked = read_form(wiring, first_task)
-    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **job_options(wiring))
+    asked = read_form(wiring, {each: "plan" if each in COMMANDS else each for each in purposes()})
+    asked >> MakeSavepoint(task_id=SAVEPOINT, retries=1, retry_delay=MINUTE, **job_options(wiring))
+    asked >> PromoteLineage(task_id=PROMOTE, project=wiring.project)
+    asked >> SendTestAlert(task_id=TEST_ALERT, project=wiring.project)
     add_approved_change(wiring, asked)
 
 

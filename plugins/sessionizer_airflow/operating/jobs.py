@@ -20,7 +20,7 @@ from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
-from sessionizer_airflow.operating.request import SAVEPOINT, Request
+from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
@@ -59,7 +59,7 @@ class ReadForm(BaseBranchOperator):
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
         try:
             require_user(request)
-            if self.project is not None and request.operation != SAVEPOINT:
+            if self.project is not None and request.operation in COMMANDS:
                 start_over = "--start-over" in request.options
                 home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
                 require_startable(home, request.operation, savepoint, start_over=start_over)

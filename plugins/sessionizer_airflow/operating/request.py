@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 
 SAVEPOINT: Final = "savepoint"
+PROMOTE: Final = "promote"
+TEST_ALERT: Final = "test_alert"
 
 
 def purposes() -> dict[str, str]:
     """Return the operations in order, each with its purpose in one line."""
-    return {SAVEPOINT: "save what is open now", **{name: each.purpose for name, each in COMMANDS.items()}}
+    return {
+        SAVEPOINT: "save what is open now",
+        **{name: each.purpose for name, each in COMMANDS.items()},
+        PROMOTE: "keep a lineage that is a canary",
+        TEST_ALERT: "send a test message through the notifier",
+    }
 
 
 def form_fields() -> dict[str, tuple[Option, tuple[str, ...]]]:
@@ -78,7 +85,7 @@ class Request:
             operation=operation,
             stream=stream,
             savepoint=None if savepoint is None else checked_identifier("savepoint", str(savepoint)),
-            options=() if operation == SAVEPOINT else COMMANDS[operation].parse_form(given).argv(),
+            options=COMMANDS[operation].parse_form(given).argv() if operation in COMMANDS else (),
             why=str(given.get("why", "")),
             connection=None if connection is None else str(connection),
         )
@@ -95,7 +102,7 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
         if name in given and operation not in verbs:
             allowed = f"Leave it empty: it belongs to {', '.join(verbs)}, not to {operation}"
             raise InvalidSpec(name, Shown(str(given[name])), allowed)
-    needed = () if given.get("accept_loss") or operation == SAVEPOINT else COMMANDS[operation].needed
+    needed = () if given.get("accept_loss") or operation not in COMMANDS else COMMANDS[operation].needed
     missing = [name for name in needed if name not in given]
     if missing:
         raise InvalidSpec(missing[0], Shown("empty"), f"Fill it in: {declared[missing[0]][0].help}")

@@ -64,6 +64,6 @@ def result_of(states: Mapping[str, str | None], savepoint: str, *, succeeded: bo
         return f"failed at {failed[0]}" if failed else "failed"
     if states.get("savepoint") == "success":
         return f"savepoint {savepoint}"
-    if states.get("carry_out") == "success":
+    if "success" in {states.get("carry_out"), states.get("promote"), states.get("test_alert")}:
         return "done"
     return "rejected" if states.get("approve") == "success" else "nothing done"

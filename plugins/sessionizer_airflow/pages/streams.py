@@ -17,9 +17,11 @@ from sessionizer_airflow.house import PLATFORM
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
     from fastapi import FastAPI
 
 OPERATE: Final = f"{PLATFORM}.operate"
+UPGRADE: Final = f"{PLATFORM}.upgrade"
 
 may_open = requires_access_view(AccessView.PLUGINS)
 may_read = requires_access_dag("GET")
@@ -31,7 +33,7 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
     ``pages``: path of the other pages on Airflow's server, as ``/sessionizer``.
     """
     place = project or Project.from_environment()
-    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE}
+    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
     host = PageHost(may_open=may_open, may_read=may_read, sees=readable_dags, offers=runnable_dags, settings=settings)
     return create_page(PageReader(place.home, place.streams), host)
 
@@ -53,6 +55,8 @@ def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
         "start": _may_run(user, _dag(stream, Verb.START)),
         "stop": _may_run(user, _dag(stream, Verb.STOP)),
         "operate": _may_run(user, OPERATE),
+        "upgrade": _may_run(user, UPGRADE),
+        "approve": _may(user, OPERATE, "PUT", DagAccessEntity.HITL_DETAIL),
     }
 
 
@@ -61,7 +65,9 @@ def _dag(stream: str, verb: Verb) -> str:
 
 
 def _may_run(user: Any, dag: str) -> bool:  # noqa: ANN401  as Airflow has it
+    return _may(user, dag, "POST", DagAccessEntity.RUN)
+
+
+def _may(user: Any, dag: str, method: ResourceMethod, entity: DagAccessEntity) -> bool:  # noqa: ANN401  as above
     details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
-    return get_auth_manager().is_authorized_dag(
-        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
-    )
+    return get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user)

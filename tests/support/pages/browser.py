@@ -26,6 +26,7 @@ FLAGS = (
     "--no-first-run", "--remote-debugging-port=0", "--window-size=1400,1000",
 )  # fmt: skip
 ANSWER_SECONDS = 30.0
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
 FIND = """(() => {
   const seen = (e) => e.getClientRects().length > 0;
   const told = %s;
@@ -67,13 +68,43 @@ class Browser:
         self.click(selector, nth=nth)
         self._call("Input.insertText", text=value)
         if press_enter:
-            for kind in ("keyDown", "keyUp"):
-                self._call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+            self.press("Enter")
 
-    def picture(self, file: Path) -> None:
-        """Write the page as a user sees it, as a PNG."""
+    def press(self, key: str) -> None:
+        """Press a key, as `Tab`, `Enter` or `ArrowLeft`."""
+        text = {"Enter": "\r"}.get(key, "")
+        for kind in ("keyDown", "keyUp"):
+            self._call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, text=text, windowsVirtualKeyCode=CODES[key]
+            )
+
+    def tab_to(self, selector: str, most: int = 60) -> None:
+        """Press Tab until the focus is on an element that fits."""
+        for _ in range(most):
+            self.press("Tab")
+            if self.ask(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"{most} times Tab do not lead to {selector}")
+
+    def show_as(self, width: int, height: int, theme: str = "light", motion: str = "no-preference") -> None:
+        """Take this size in CSS pixels, and tell pages the user's choice of theme (`light`, `dark`) and of motion."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
+        )
+        choices = {"prefers-color-scheme": theme, "prefers-reduced-motion": motion}
+        self._call(
+            "Emulation.setEmulatedMedia", features=[{"name": name, "value": value} for name, value in choices.items()]
+        )
+
+    def run_first(self, script: str) -> None:
+        """Run a script in each page before its own."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    def picture(self, file: Path, *, whole: bool = False) -> None:
+        """Write the page as a user sees it, as a PNG. ``whole``: also the part below the window."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+        taken = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        file.write_bytes(base64.b64decode(taken["data"]))
 
     def _centre_of(self, selector: str, text: str | None, nth: int, seconds: float) -> tuple[float, float]:
         element = FIND % (json.dumps(text), json.dumps(selector), nth)

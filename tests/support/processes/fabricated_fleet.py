@@ -26,6 +26,7 @@ from support.processes.fabricated_platform import Platform, beat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
 MINUTES: Final = 7 * 24 * 60
 KINDS: Final = (
@@ -97,13 +98,12 @@ def fabricate(platform: Platform) -> None:
     platform.add("support_chat", "name: support_chat\nsource: {}\n")
 
 
-def keep_beating(platform: Platform) -> None:
-    """Date the beats of the drivers that work to now, but for the silent one."""
-    for name in ("clicks", "checkout", "mobile_app", "search", "newsletter"):
+def keep_beating(platform: Platform, silent: AbstractSet[str] = frozenset()) -> None:
+    """Date the beats of the drivers that work to now, but for the silent ones."""
+    for name in {"clicks", "checkout", "mobile_app", "search", "newsletter"} - silent:
         home, now = StreamHome.of(platform.home, name), epoch_ms()
-        found = HEARTBEAT_FILE.of(home).read()
-        assert found is not None
-        HEARTBEAT_FILE.of(home).write(replace(found, at=now, progress_at=now))
+        if (found := HEARTBEAT_FILE.of(home).read()) is not None:
+            HEARTBEAT_FILE.of(home).write(replace(found, at=now, progress_at=now))
 
 
 def _work(platform: Platform, name: str, course: Course, now: int, silent_ms: int = 1_000) -> None:
@@ -161,6 +161,8 @@ def _mark(home: StreamHome, lineage: str, now: int) -> None:
         at = int(now - hours * 3_600_000)
         add_mark(home, Mark(kind=kind, at=at, what=what, text=text, lineage=lineage, **more))
 
+    for savepoint in ("20261125T010203-a1b2c3", "20261126T010203-d4e5f6", "20261126T031500-0a9b8c"):
+        mounted(home.savepoints / savepoint).mkdir(parents=True)
     mark(150.0, MarkKind.START, uid="driver-0")
     mark(96.2, MarkKind.COMMAND, "rescale", by="olga")
     mark(96.1, MarkKind.CANARY, "passed")

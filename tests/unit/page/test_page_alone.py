@@ -16,11 +16,12 @@ from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.alone import COOKIE, create_page_alone, listen
 from sessionizer.page.documents import POINTS, bucket_ms
+from support.pages.page_alone import TOKEN
+from support.places import mounted
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
 
-TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
 ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
 
 
@@ -94,12 +95,14 @@ def test_the_document_of_a_stream(platform: Platform) -> None:
     HistoryWriter(home).add(Sample(at=now, batches=1, rows=5, phases={"plan": 3, "write": 4}, late=2))
     add_mark(home, Mark(at=now - 2 * SAMPLE_MS, kind=MarkKind.COMMAND, what="rescale", by="olga"))
     add_mark(home, Mark(at=now - 30 * 3_600_000, kind=MarkKind.SAVEPOINT, savepoint="s1"))
+    add_mark(home, Mark(at=now - 31 * 3_600_000, kind=MarkKind.SAVEPOINT, savepoint="removed"))
+    mounted(home.savepoints / "s1").mkdir(parents=True)
     told = ask(platform, "/api/streams/clicks.supervise?span=3600000", headers=ENTERED).json()
     (point,) = [dict(zip(told["history"]["fields"], row, strict=True)) for row in told["history"]["rows"]]
     assert (point["at"], point["rows"], point["plan"], point["write"], point["late"]) == (minute_of(now), 5, 3, 4, 2)
     assert [mark["what"] for mark in told["marks"]] == ["rescale"], "the older savepoint is out of the span"
     assert [mark["savepoint"] for mark in told["savepoints"]] == ["s1"], "but can be gone back to"
-    assert told["may"] == {}
+    assert (told["may"], told["canary"]) == ({}, False)
     assert told["host"] == {"name": "alone"}
 
 

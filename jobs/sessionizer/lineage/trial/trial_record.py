@@ -69,6 +69,11 @@ class Trial:
         """Whether the trial failed and the lineage before follows without asking the user."""
         return self.outcome is Outcome.FAILED and self.terms.goes_back and self.course.before is not None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the lineage is kept: its trial was passed, or a user accepted it."""
+        return self.outcome in _SETTLED
+
     def decided(self, outcome: Outcome, reason: str | None = None, by: str | None = None) -> Self:
         """Return the trial as over."""
         return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms(), by=by))
@@ -143,7 +148,7 @@ def accepted(home: StreamHome, by: str) -> str:
     trial = trial_of_active(home)
     if trial is None:
         return f"the lineage of stream {home.name} is no canary, so it needs no promotion"
-    if trial.outcome in _SETTLED:
+    if trial.is_settled:
         how = "was promoted" if trial.outcome is Outcome.ACCEPTED else "passed its canary"
         return f"lineage {trial.lineage} of stream {home.name} needs no promotion: it {how} already"
     write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))

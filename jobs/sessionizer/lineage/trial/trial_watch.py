@@ -48,7 +48,7 @@ class TrialWatch:
         DamagedFile.
         """
         trial = trial_of_active(home)
-        if trial is None or trial.outcome in {Outcome.PASSED, Outcome.ACCEPTED}:
+        if trial is None or trial.is_settled:
             return None
         if trial.outcome is Outcome.FAILED:
             raise failure_of(home, trial)

@@ -1,26 +1,43 @@
-// Actions are runs of DAGs. The browser asks Airflow's own API for them, which checks the user's rights again.
+// Actions are runs of DAGs. A change of the state is a plan first, which a user approves on this page or in Airflow.
 import { el } from './dom.js';
 import { openInHost } from './theme.js';
 
-const ACTIONS = [
-  { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver.', dag: (stream) => `${stream}.start`, conf: () => ({}) },
-  { key: 'stop', may: 'stop', label: 'Stop', text: 'The stream ends at the next batch boundary and stays stopped until it is started. Open sessions stay open.', dag: (stream) => `${stream}.stop`, conf: () => ({}) },
-  { key: 'savepoint', may: 'operate', label: 'Savepoint', text: 'Saves what the stream has open. The stream runs on.', operate: true, conf: () => ({ verb: 'savepoint' }) },
-  { key: 'restore', may: 'operate', label: 'Restore …', text: 'Makes a plan for going back to a savepoint. Nothing changes until the plan is approved.', operate: true, plans: true, choose: true, conf: (chosen) => ({ verb: 'restore', savepoint: chosen }) },
-  { key: 'rollback', may: 'operate', label: 'Roll back …', text: 'Makes a plan for going back to the lineage before. Nothing changes until the plan is approved.', operate: true, plans: true, conf: () => ({ verb: 'rollback' }) },
-];
+const start = { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver.', dag: (stream) => `${stream}.start` };
+const stop = { key: 'stop', may: 'stop', label: 'Stop', danger: true, text: 'The stream ends at the next batch boundary and stays stopped until it is started. Open sessions stay open.', dag: (stream) => `${stream}.stop` };
+const savepoint = { key: 'savepoint', may: 'operate', label: 'Savepoint', text: 'Saves what the stream has open. The stream runs on.' };
+const promote = { key: 'promote', may: 'operate', label: 'Promote', needs: 'canary', text: 'Keeps the lineage that is a canary, whatever its canary finds.' };
+const alert = { key: 'test_alert', may: 'operate', label: 'Test the alerts', quiet: true, text: 'Sends a test message through the notifier of this Airflow. The stream is not touched.' };
+const rollback = { key: 'rollback', may: 'operate', label: 'Roll back …', plans: true, text: 'Makes a plan for going back to the lineage before. Nothing changes until the plan is approved.' };
+const upgrade = { key: 'upgrade', may: 'upgrade', label: 'Upgrade …', plans: true, text: 'Makes a plan for going on by the changed spec and the installed release. Nothing changes until the plan is approved.' };
+export const restore = { key: 'restore', may: 'operate', label: 'Restore …', plans: true, choose: true, text: 'Makes a plan for going back to a savepoint. Nothing changes until the plan is approved.' };
 
-export function actionBar(document_) {
-  const { host, may, row } = document_;
-  if (host.name !== 'airflow') return commandBar(row);
-  const buttons = ACTIONS.map((action) => {
-    const isAllowed = Boolean(may[action.may]);
-    const lacks = action.choose && !document_.savepoints.length;
-    const reason = !isAllowed ? `You may not run ${action.operate ? host.operate : action.dag(row.stream)}` : lacks ? 'No savepoint in the last 7 days' : '';
-    return el('button', { type: 'button', class: action.key === 'stop' ? 'danger' : null, disabled: Boolean(reason), title: reason || action.text, onclick: () => ask(action, document_) }, action.label);
-  });
-  const more = el('button', { type: 'button', class: 'quiet', onclick: () => openInHost(`${base(host)}/dags/${host.operate}`) }, 'All operations');
-  return el('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, buttons, more);
+// The actions that fit the stream as it is.
+export function actionsOf({ row, canary }) {
+  const isWanted = row.desired && row.desired.state === 'RUNNING';
+  return [isWanted ? stop : start, savepoint, restore, rollback, canary ? promote : null, upgrade, alert].filter(Boolean);
+}
+
+export function reasonAgainst(action, found) {
+  if (!found.may[action.may]) return `You may not run ${dagOf(action, found)}`;
+  if (action.choose && !found.savepoints.length) return 'No savepoint was made in the last 7 days';
+  return '';
+}
+
+export function dagOf(action, { host, row }) {
+  if (action.dag) return action.dag(row.stream);
+  return action.key === 'upgrade' ? host.upgrade : host.operate;
+}
+
+export function actionBar(found, changes) {
+  if (found.host.name !== 'airflow') return commandBar(found.row);
+  const buttons = actionsOf(found).map((action) => actionButton(action, found, changes));
+  return el('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, buttons);
+}
+
+export function actionButton(action, found, changes, { label = action.label, chosen = null, style = null } = {}) {
+  const reason = reasonAgainst(action, found);
+  const kind = style || (action.danger ? 'danger' : action.quiet ? 'quiet' : null);
+  return el('button', { type: 'button', class: kind, disabled: Boolean(reason), title: reason || action.text, onclick: () => ask(action, found, changes, chosen) }, label);
 }
 
 function commandBar(row) {
@@ -28,32 +45,39 @@ function commandBar(row) {
   return el('p', { class: 'command' }, row.live ? 'To stop it: ' : 'To start it: ', el('code', {}, command));
 }
 
-const base = (host) => new URL(`${host.api}/../..`, location.href).pathname.replace(/\/$/, '');
+function fieldsOf(action, { savepoints }, chosen) {
+  if (action.choose) {
+    const options = [...savepoints].reverse().map((mark) =>
+      el('option', { value: mark.savepoint, selected: mark.savepoint === chosen }, [mark.savepoint, `batch ${mark.batch_id}`, mark.text].filter(Boolean).join(', ')));
+    return [['savepoint', 'Savepoint', el('select', { id: 'field-savepoint', name: 'savepoint' }, options)]];
+  }
+  if (action.key !== 'upgrade') return [];
+  return [
+    ['accept', 'Accept (names of differences, one on each line; a first plan names them)', el('textarea', { id: 'field-accept', name: 'accept', rows: '2' })],
+    ['prove', 'Prove first: replay recorded batches before anything is changed', el('input', { type: 'checkbox', id: 'field-prove', name: 'prove' })],
+  ];
+}
 
-function ask(action, { host, row, savepoints }) {
-  const why = el('input', { type: 'text', maxlength: '500', id: 'why', autocomplete: 'off' });
-  const choice = action.choose
-    ? el('select', { id: 'savepoint' }, [...savepoints].reverse().map((mark) => el('option', { value: mark.savepoint }, `${mark.savepoint}, batch ${mark.batch_id}${mark.text ? `, ${mark.text}` : ''}`)))
-    : null;
+function ask(action, found, changes, chosen) {
   const said = el('p', { class: 'said', role: 'status' });
-  const go = el('button', { type: 'submit', class: action.key === 'stop' ? 'danger' : 'primary' }, action.plans ? 'Make the plan' : action.label);
+  const go = el('button', { type: 'submit', class: action.danger ? 'danger' : 'primary' }, action.plans ? 'Make the plan' : action.label);
   const cancel = el('button', { type: 'button', class: 'quiet', onclick: () => dialog.close() }, 'Cancel');
+  const fields = fieldsOf(action, found, chosen);
+  const why = el('input', { type: 'text', maxlength: '500', id: 'field-why', name: 'why', autocomplete: 'off' });
+  const submit = async (event) => {
+    event.preventDefault();
+    go.disabled = true;
+    said.textContent = 'Asking Airflow …';
+    const answer = await changes.airflow.run(dagOf(action, found), confOf(action, found.row.stream, event.target));
+    go.disabled = false;
+    if (!answer.ok) said.textContent = answer.status === 403 ? `You may not run ${dagOf(action, found)}.` : `Nothing was asked for: ${answer.text}.`;
+    else finish(action, answer.found, changes, { dialog, said, go, cancel });
+  };
   const form = el(
-    'form',
-    {
-      onsubmit: async (event) => {
-        event.preventDefault();
-        go.disabled = true;
-        said.textContent = 'Asking Airflow …';
-        const isAsked = await run(action, host, row.stream, choice ? choice.value : null, why.value, said, cancel);
-        go.hidden = isAsked; // a second click would be a second run
-        go.disabled = false;
-      },
-    },
-    el('h2', { id: 'asked' }, `${action.label.replace(' …', '')} ${row.stream}`),
-    el('p', {}, action.text),
-    choice ? [el('label', { for: 'savepoint' }, 'Savepoint'), choice] : null,
-    el('label', { for: 'why' }, 'Why (optional, kept with the request)'), why, said,
+    'form', { onsubmit: submit },
+    el('h2', { id: 'asked' }, `${action.label.replace(' …', '')}: ${found.row.stream}`), el('p', {}, action.text),
+    fields.map(([name, label, input]) => (input.type === 'checkbox' ? el('label', { class: 'box' }, input, label) : [el('label', { for: `field-${name}` }, label), input])),
+    el('label', { for: 'field-why' }, 'Why (optional, kept with the request)'), why, said,
     el('div', { class: 'buttons' }, cancel, go),
   );
   const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: () => dialog.remove() }, form);
@@ -61,27 +85,22 @@ function ask(action, { host, row, savepoints }) {
   dialog.showModal();
 }
 
-async function run(action, host, stream, chosen, why, said, cancel) {
-  const dag = action.operate ? host.operate : action.dag(stream);
-  const conf = { ...action.conf(chosen), ...(action.operate ? { stream } : {}), ...(why ? { why } : {}) };
-  try {
-    const answer = await fetch(`${host.api}/dags/${encodeURIComponent(dag)}/dagRuns`, {
-      method: 'POST', credentials: 'same-origin', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ logical_date: null, conf }),
-    });
-    const body = await answer.json().catch(() => ({}));
-    if (!answer.ok) {
-      said.textContent = answer.status === 403 ? `You may not run ${dag}.` : `Airflow refused: ${textOf(body.detail) || `HTTP ${answer.status}`}`;
-      return false;
-    }
-    cancel.textContent = 'Close';
-    const place = `${base(host)}/dags/${dag}/runs/${encodeURIComponent(body.dag_run_id)}`;
-    const link = el('button', { type: 'button', class: 'link', onclick: () => openInHost(place) }, 'Open the run');
-    said.replaceChildren(action.plans ? 'The plan is being made. Approve or reject it under Required Actions of the run. ' : 'Airflow has it. ', link);
-    return true;
-  } catch {
-    said.textContent = "Airflow's API server does not answer. Nothing was asked for.";
-    return false;
-  }
+// The form of the run. A field that the user left empty is not in it.
+export function confOf(action, stream, form) {
+  const given = Object.fromEntries([...form.elements].filter((each) => each.name).map((each) => [each.name, each.type === 'checkbox' ? each.checked : each.value.trim()]));
+  const filled = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '' && value !== false));
+  if (action.dag) return filled;
+  return action.key === 'upgrade' ? { stream, ...filled } : { verb: action.key, stream, ...filled };
 }
 
-const textOf = (detail) => (typeof detail === 'string' ? detail : Array.isArray(detail) ? detail.map((each) => each.msg).join(', ') : '');
+// A run with steps becomes a card on the page. A run without is done in seconds.
+function finish(action, run, changes, { dialog, said, go, cancel }) {
+  if (!action.dag) {
+    dialog.close();
+    return changes.add(run);
+  }
+  go.hidden = true; // a second click would be a second run
+  cancel.textContent = 'Close';
+  const place = `${changes.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`;
+  return said.replaceChildren('Airflow has it. ', el('button', { type: 'button', class: 'link', onclick: () => openInHost(place) }, 'Open the run'));
+}

@@ -1,38 +1,45 @@
 // Small charts over one axis of time, drawn as SVG. They share a cursor, and the marks of the stream.
 import { el, svg } from './dom.js';
-import { moment, tick } from './format.js';
+import { NOTHING, moment, tick } from './format.js';
+import { nearest, nice, timeTicks } from './scale.js';
 
 const HEIGHT = 132;
 const PAD = { left: 60, right: 10, top: 16, bottom: 20 };
 const GAP = 2.5; // a line breaks where so many points are missing
 
 export class Charts {
-  constructor(definitions) {
+  // `choose` is called with a time in epoch ms, or null
+  constructor(definitions, choose) {
     this.definitions = definitions;
+    this.choose = choose;
+    this.chosen = null;
     this.readout = el('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
     this.figures = definitions.map((definition) => this.figure(definition));
     this.grid = el('div', { class: 'charts' }, this.figures.map((figure) => figure.node));
     this.node = el(
       'section',
-      { class: 'axis', tabindex: '0', 'aria-label': 'Charts over time. Left and right arrow keys move the cursor.', onkeydown: (event) => this.key(event) },
-      this.readout, this.grid,
+      { class: 'axis', tabindex: '0', 'aria-label': 'Charts over time. Left and right arrow keys move the cursor, Enter chooses its time.', onkeydown: (event) => this.key(event) },
+      this.grid,
     );
     this.cursor = null;
     new ResizeObserver(() => this.draw()).observe(this.grid);
   }
 
   figure(definition) {
-    const value = el('span', { class: 'now' });
     const plot = svg('svg', { class: 'plot', role: 'img', height: HEIGHT });
     plot.addEventListener('pointermove', (event) => this.point(event, plot));
     plot.addEventListener('pointerleave', () => this.move(null));
-    const keys = definition.series.length > 1 ? definition.series.map((each, index) => el('span', { class: `key s${index}` }, each.label)) : [];
-    const node = el('figure', { class: 'chart' }, el('figcaption', {}, el('span', { class: 'title' }, definition.title), value, el('span', { class: 'keys' }, keys)), plot);
-    return { definition, node, plot, value };
+    plot.addEventListener('click', () => this.cursor !== null && this.choose(this.data.points[this.cursor].at));
+    const isSplit = definition.series.length > 1;
+    const values = definition.series.map(() => el('b'));
+    const keys = definition.series.map((each, index) => el('span', { class: isSplit ? `key s${index}` : 'now' }, isSplit ? `${each.label} ` : null, values[index]));
+    const node = el('figure', { class: definition.series.length > 2 ? 'chart many' : 'chart' }, el('figcaption', {}, el('span', { class: 'title' }, definition.title), el('span', { class: 'keys' }, keys)), plot);
+    return { definition, node, plot, values };
   }
 
-  render(data) {
+  render(data, chosen) {
     this.data = data; // {points: [{at, ...}], marks, from, to, every}
+    this.chosen = chosen;
     this.draw();
   }
 
@@ -50,7 +57,7 @@ export class Charts {
     return PAD.left + ((at - this.data.from) / (this.data.to - this.data.from)) * (this.width - PAD.left - PAD.right);
   }
 
-  drawFigure({ definition, node, plot, value }) {
+  drawFigure({ definition, node, plot }) {
     this.width = Math.max(220, node.clientWidth - 2);
     plot.setAttribute('viewBox', `0 0 ${this.width} ${HEIGHT}`);
     plot.setAttribute('width', this.width);
@@ -60,8 +67,12 @@ export class Charts {
     const top = definition.tops ? definition.tops(most) : nice(most);
     const y = (amount) => HEIGHT - PAD.bottom - (amount / top) * (HEIGHT - PAD.top - PAD.bottom);
     const drawn = definition.stacked ? this.bars(definition, y) : this.lines(definition, y);
-    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.frame(y, top, definition), ...this.marks(), ...drawn, svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
-    value.textContent = this.atCursor(definition);
+    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.frame(y, top, definition), ...this.marks(), ...drawn, ...this.chosenLine(), svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
+  }
+
+  chosenLine() {
+    if (this.chosen === null || this.chosen < this.data.from) return [];
+    return [svg('line', { class: 'chosen', x1: this.x(this.chosen), x2: this.x(this.chosen), y1: PAD.top - 6, y2: HEIGHT - PAD.bottom })];
   }
 
   summary(definition, most) {
@@ -72,13 +83,14 @@ export class Charts {
     const span = this.data.to - this.data.from;
     const parts = [0, top / 2, top].map((amount) => [
       svg('line', { class: 'rule', x1: PAD.left, x2: this.width - PAD.right, y1: y(amount), y2: y(amount) }),
-      svg('text', { class: 'label', x: PAD.left - 6, y: y(amount) + 3.5, 'text-anchor': 'end' }, definition.format(amount)),
+      svg('text', { class: 'label', x: PAD.left - 6, y: y(amount) + 3.5, 'text-anchor': 'end' }, amount === 0 ? '0' : definition.format(amount).replace('.0 ', ' ')),
     ]);
-    const count = Math.max(2, Math.floor((this.width - PAD.left) / 120));
-    for (let index = 0; index <= count; index += 1) {
-      const at = this.data.from + (span * index) / count;
-      const anchor = index === 0 ? 'start' : index === count ? 'end' : 'middle';
-      parts.push([svg('text', { class: 'label', x: this.x(at), y: HEIGHT - 5, 'text-anchor': anchor }, tick(at, span))]);
+    for (const at of timeTicks(this.data.from, this.data.to, Math.max(2, Math.floor((this.width - PAD.left) / 80)))) {
+      const x = this.x(at);
+      parts.push([
+        svg('line', { class: 'rule faint', x1: x, x2: x, y1: PAD.top, y2: HEIGHT - PAD.bottom }),
+        svg('text', { class: 'label', x: Math.min(x, this.width - 18), y: HEIGHT - 5, 'text-anchor': 'middle' }, tick(at, span)),
+      ]);
     }
     return parts.flat();
   }
@@ -143,23 +155,16 @@ export class Charts {
     const box = plot.getBoundingClientRect();
     const share = (((event.clientX - box.left) / box.width) * this.width - PAD.left) / (this.width - PAD.left - PAD.right);
     const at = this.data.from + share * (this.data.to - this.data.from);
-    this.move(this.nearest(at));
-  }
-
-  nearest(at) {
-    let best = null;
-    this.data.points.forEach((point, index) => {
-      if (best === null || Math.abs(point.at - at) < Math.abs(this.data.points[best].at - at)) best = index;
-    });
-    return best;
+    this.move(nearest(this.data.points, at));
   }
 
   key(event) {
     const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
     const last = this.data ? this.data.points.length - 1 : -1;
-    if (last < 0 || !(event.key in steps || ['Home', 'End', 'Escape'].includes(event.key))) return;
+    if (last < 0 || !(event.key in steps || ['Home', 'End', 'Escape', 'Enter'].includes(event.key))) return;
     event.preventDefault();
-    if (event.key === 'Escape') return this.move(null);
+    if (event.key === 'Escape') return this.choose(null) || this.move(null);
+    if (event.key === 'Enter') return this.cursor !== null && this.choose(this.data.points[this.cursor].at);
     const from = this.cursor === null ? last : this.cursor;
     const to = event.key === 'Home' ? 0 : event.key === 'End' ? last : from + (this.cursor === null ? 0 : steps[event.key]);
     this.move(Math.min(last, Math.max(0, to)));
@@ -173,9 +178,9 @@ export class Charts {
   tell() {
     const point = this.cursor === null ? null : this.data.points[this.cursor];
     this.readout.textContent = point ? moment(point.at) : '';
-    for (const { definition, node, plot, value } of this.figures) {
+    for (const { definition, node, plot, values } of this.figures) {
       if (node.hidden) continue;
-      value.textContent = this.atCursor(definition);
+      definition.series.forEach((each, index) => (values[index].textContent = this.valueOf(definition, each)));
       const cursor = plot.querySelector('.cursor');
       if (!cursor) continue;
       cursor.setAttribute('visibility', point ? 'visible' : 'hidden');
@@ -186,30 +191,11 @@ export class Charts {
     }
   }
 
-  atCursor(definition) {
+  // The figure at the cursor, or the newest one.
+  valueOf(definition, series) {
     const { points } = this.data;
-    const isKnown = (point, each) => each.of(point) !== null && each.of(point) !== undefined;
-    const newest = (each) => points.findLast((point) => isKnown(point, each));
-    const at = (each) => (this.cursor === null ? newest(each) : points[this.cursor]);
-    return definition.series
-      .map((each) => [each.label, at(each) ? each.of(at(each)) : null])
-      .filter(([, amount]) => amount !== null && amount !== undefined)
-      .map(([label, amount]) => (definition.series.length > 1 ? `${label} ${definition.format(amount)}` : definition.format(amount)))
-      .join(' · ');
+    const isKnown = (point) => series.of(point) !== null && series.of(point) !== undefined;
+    const point = this.cursor === null ? points.findLast(isKnown) : points[this.cursor];
+    return point && isKnown(point) ? definition.format(series.of(point)) : NOTHING;
   }
-}
-
-// The next round number: 1, 2 or 5 times a power of ten.
-export function nice(most) {
-  if (!(most > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most);
-}
-
-// The next round time in ms: an axis reads 30 m and 1 h, not 41 m 40 s and 1 h 23 m.
-export function niceTime(most) {
-  const hour = 3600000;
-  if (most > 48 * hour) return 24 * hour * nice(most / (24 * hour));
-  const steps = [2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14400, 28800, 43200, 86400, 172800];
-  return most < 1000 ? nice(most) : steps.map((seconds) => seconds * 1000).find((step) => step >= most);
 }

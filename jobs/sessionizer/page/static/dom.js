@@ -7,7 +7,7 @@ function fill(node, attributes, children) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ''));
   return node;
 }
 
@@ -18,5 +18,5 @@ export const svg = (tag, attributes, ...children) => fill(document.createElement
 export function show(node, key, make) {
   if (node.shownKey === key) return;
   node.shownKey = key;
-  node.replaceChildren(...[make()].flat().filter((child) => child !== null && child !== undefined));
+  node.replaceChildren(...[make()].flat(Infinity).filter((child) => child !== null && child !== undefined));
 }

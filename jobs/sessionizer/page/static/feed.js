@@ -1,6 +1,6 @@
 // Ask for a document every few seconds, while the page is seen, and tell how old the newest one is.
-const EVERY_MS = 5000;
-const PATIENCE_MS = 10000;
+export const EVERY_MS = 5000;
+export const PATIENCE_MS = 8000;
 
 export class Feed {
   constructor(address, told) {

@@ -2,6 +2,7 @@
 import { el, show } from './dom.js';
 import { NOTHING, ago, bytes, duration, number } from './format.js';
 import { WORDS, pill } from './pill.js';
+import { isSilent, silentDrivers } from './silence.js';
 
 const COLUMNS = [
   { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
@@ -23,7 +24,7 @@ function wanted(row) {
 }
 
 function lagText(row) {
-  const parts = [row.lag_ms === null ? '' : duration(row.lag_ms), row.source_lag === null ? '' : `${number(row.source_lag)} ev`];
+  const parts = [row.lag_ms === null ? '' : duration(row.lag_ms), row.source_lag === null ? '' : `${number(row.source_lag)} events`];
   return parts.filter(Boolean).join(' · ') || NOTHING;
 }
 
@@ -43,6 +44,10 @@ export class FleetView {
     this.words = new Set();
     this.text = '';
     this.rows = new Map();
+  }
+
+  silent(found) {
+    return silentDrivers(found.streams, found.at);
   }
 
   loading() {
@@ -138,7 +143,7 @@ export class FleetView {
       line = el('tr', {}, cells);
       this.rows.set(row.stream, line);
     }
-    line.className = row.health.word;
+    line.className = `${row.health.word}${isSilent(row, this.found.at) ? ' silent' : ''}`;
     COLUMNS.forEach((column, index) => {
       const text = column.text(row, this.now);
       show(line.children[index], text, () => (column.cell ? column.cell(row) : [text]));

@@ -4,17 +4,17 @@ import { Feed, describeFailure } from './feed.js';
 import { FleetView } from './fleet.js';
 import { age, clock } from './format.js';
 import { StreamView } from './stream.js';
+import { PARTS_EVERY_MS, silentParts } from './silence.js';
 import { followHost } from './theme.js';
 
 const STALE_MS = 15000;
-const HEALTH_EVERY_MS = 10000;
 const parameters = new URLSearchParams(location.search);
 const tab = parameters.get('dag_id'); // the page is a tab of a DAG
 const root = document.getElementById('view');
 const banner = document.getElementById('banner');
 const ageLine = document.getElementById('age');
 let current = null;
-let silent = [];
+let parts = null; // health of Airflow's own parts
 
 followHost();
 
@@ -26,7 +26,10 @@ function route() {
 }
 
 function open() {
-  if (current) current.feed.end();
+  if (current) {
+    current.feed.end();
+    if (current.view.end) current.view.end();
+  }
   const { stream } = route();
   const view = stream ? new StreamView(root, tab ? '' : '#/') : new FleetView(root);
   const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}&begin=${view.begin}` : 'api/fleet');
@@ -79,7 +82,8 @@ function tellAge() {
   ageLine.textContent = `as of ${age(old)} ago`;
   const lines = [];
   if (feed.failure) lines.push(`${describeFailure(feed.failure, hostName())} What you see is as of ${clock(feed.since)}.`);
-  lines.push(...silent);
+  else lines.push(...current.view.silent(feed.document));
+  if (parts) lines.push(...silentParts(parts, feed.now));
   show(banner, lines.join('|'), () => lines.map((line) => el('p', { class: 'banner' }, line)));
 }
 
@@ -89,12 +93,9 @@ async function askHost() {
   if (!api || document.hidden) return;
   try {
     const answer = await fetch(`${api}/monitor/health`, { signal: AbortSignal.timeout(5000) });
-    const parts = await answer.json();
-    silent = ['scheduler', 'triggerer', 'dag_processor']
-      .filter((part) => parts[part] && parts[part].status === 'unhealthy')
-      .map((part) => `Airflow's ${part.replace('_', ' ')} is silent: streams run on, but nobody starts one again.`);
+    parts = await answer.json();
   } catch {
-    silent = []; // the feed tells that the API server does not answer
+    parts = null; // the feed tells that the API server does not answer
   }
 }
 
@@ -105,4 +106,4 @@ window.addEventListener('hashchange', () => {
 });
 open();
 setInterval(tellAge, 1000);
-setInterval(askHost, HEALTH_EVERY_MS);
+setInterval(askHost, PARTS_EVERY_MS);

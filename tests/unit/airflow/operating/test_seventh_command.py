@@ -67,7 +67,7 @@ def test_its_command_line() -> None:
 
 def test_its_form() -> None:
     form = form_of(["clicks"])
-    assert form["verb"].schema["enum"][-1] == "touch"
+    assert "touch" in form["verb"].schema["enum"]
     assert form["times"].schema == {
         "type": ["null", "integer"],
         "minimum": 1,

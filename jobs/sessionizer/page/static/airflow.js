@@ -1,0 +1,78 @@
+// Airflow's own API, asked with the user's session: it checks the user's rights on each DAG again.
+const PATIENCE_MS = 8000;
+
+export class Airflow {
+  constructor(host) {
+    this.host = host;
+    this.dags = [host.operate, host.upgrade];
+  }
+
+  // The path of Airflow's pages, which may be below a prefix.
+  get base() {
+    return new URL(`${this.host.api}/../..`, location.href).pathname.replace(/\/$/, '');
+  }
+
+  // A refusal is {ok: false, text}, and changes nothing.
+  async call(method, path, body) {
+    try {
+      const answer = await fetch(`${this.host.api}${path}`, {
+        method, credentials: 'same-origin', signal: AbortSignal.timeout(PATIENCE_MS),
+        ...(body ? { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) } : {}),
+      });
+      const found = await answer.json().catch(() => ({}));
+      return answer.ok ? { ok: true, found } : { ok: false, status: answer.status, text: textOf(found.detail) || `HTTP ${answer.status}` };
+    } catch {
+      return { ok: false, status: 0, text: "Airflow's API server does not answer" };
+    }
+  }
+
+  run(dag, conf) {
+    return this.call('POST', `/dags/${encodeURIComponent(dag)}/dagRuns`, { logical_date: null, conf });
+  }
+
+  // The runs of a stream that are not over, the newest first.
+  async runs(stream) {
+    const query = 'state=queued&state=running&order_by=-run_after&limit=50';
+    const answers = await Promise.all(this.dags.map((dag) => this.call('GET', `/dags/${dag}/dagRuns?${query}`)));
+    return answers.flatMap((each) => (each.ok ? each.found.dag_runs : [])).filter((run) => (run.conf || {}).stream === stream);
+  }
+
+  path(run) {
+    return `/dags/${run.dag_id}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
+  }
+
+  // The run as it is now, the states of its tasks, and its plan while that waits for an answer.
+  async look(run) {
+    const [now, tasks] = await Promise.all([this.call('GET', this.path(run)), this.call('GET', `${this.path(run)}/taskInstances`)]);
+    if (!now.ok || !tasks.ok) return null;
+    const states = Object.fromEntries(tasks.found.task_instances.map((task) => [task.task_id, task.state]));
+    const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
+    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null };
+  }
+
+  answer(run, option) {
+    return this.call('PATCH', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`, { chosen_options: [option], params_input: {} });
+  }
+}
+
+export const textOf = (detail) => (typeof detail === 'string' ? detail : Array.isArray(detail) ? detail.map((each) => each.msg).join(', ') : '');
+
+// The text of an approval, which is Markdown of ours, as {title, lines, rest}.
+export function parsePlan(body) {
+  const plain = (line) => line.replace(/\\(.)/g, '$1');
+  const lines = (body || '').split('\n').map((line) => line.trim()).filter(Boolean);
+  return {
+    title: plain((lines[0] || '').replace(/^\*\*|\*\*$/g, '')),
+    lines: lines.slice(1).filter((line) => line.startsWith('- ')).map((line) => plain(line.slice(2))),
+    rest: lines.slice(1).filter((line) => !line.startsWith('- ')).map((line) => plain(line.replace(/\*\*/g, ''))).join(' '),
+  };
+}
+
+// Where a run is: one word for each step, and whether it is over.
+export function stepsOf({ run, states, plan }) {
+  const direct = ['savepoint', 'promote', 'test_alert'].find((name) => name === (run.conf || {}).verb);
+  const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
+  const words = { success: 'done', failed: 'failed', upstream_failed: 'failed', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
+  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? 'waits for you' : words[states[name]] || 'next' }));
+  return { steps, isOver: run.state === 'success' || run.state === 'failed' };
+}

@@ -1,0 +1,80 @@
+"""Tasks of ``sessionizer.operate`` that need neither a plan nor Spark: a promotion, and a test of the alerts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from sessionizer.errors import SessionizerError, TerminalError
+from sessionizer.lineage.trial.trial_record import accepted
+from sessionizer.redaction import redacted
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
+from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operating.jobs import requested
+from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.operating.request import Request
+    from sessionizer_airflow.project import Project
+
+
+class DirectTask(BaseOperator):
+    """Task that does what the form of its run asks for, in the worker itself."""
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(map_index_template=TEMPLATE, **kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> str:
+        """Do it, and return the result in one line. Raises PersonNeeded."""
+        request = requested(context)
+        show_label(context)
+        try:
+            told = self.act(request, asked_by(context))
+        except TerminalError as error:
+            show_label(context, "failed")
+            raise PersonNeeded.wrap(error) from None
+        self.log.info("%s", told)
+        show_label(context, "done")
+        return told
+
+    @abstractmethod
+    def act(self, request: Request, user: str) -> str:
+        """Do what ``user`` asked for, and return the result in one line."""
+
+
+class PromoteLineage(DirectTask):
+    """Task that keeps the stream's lineage, whatever its canary found or would find."""
+
+    def act(self, request: Request, user: str) -> str:
+        """Promote the lineage. Raises OperationPending, DamagedFile."""
+        return accepted(self.project.home_of(request.stream), user)
+
+
+class SendTestAlert(DirectTask):
+    """Task that sends a test message through the notifier of this worker, and fails if that fails."""
+
+    def act(self, request: Request, user: str) -> str:
+        """Send the message. Raises PersonNeeded if there is no notifier, or if it fails."""
+        alert = Alert(stream=request.stream, kind=Kind.TEST, reason=f"a test message that {user} asked for")
+        try:
+            notifier = send_test(alert)
+        except SessionizerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - notifiers are other people's code
+            reason = redacted(f"the notifier failed: {type(error).__name__}: {error}")
+            raise PersonNeeded(reason, f"correct {ARGUMENTS} and the connection, then run this DAG again") from None
+        if notifier is None:
+            remedy = f"set {CLASS} for Airflow's processes, restart them, and run this DAG again"
+            raise PersonNeeded("no notifier is set", remedy)
+        return f"sent by {notifier}: {alert.message}"
+
+
+def asked_by(context: Context) -> str:
+    """Return the user who started the run."""
+    return f"{context['dag_run'].triggering_user_name or 'an unnamed user'} (Airflow)"

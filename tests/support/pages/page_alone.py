@@ -1,0 +1,84 @@
+"""The Streams page alone over a fabricated fleet, as `sessionizer page` serves it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi.responses import FileResponse
+
+from sessionizer.page.alone import LOOPBACK, create_page_alone, listen
+from support.processes.fabricated_fleet import fabricate, keep_beating
+from support.processes.fabricated_platform import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
+
+
+@dataclass(frozen=True)
+class ServedPage:
+    """The page at ``address``, over ``platform``."""
+
+    address: str
+    platform: Platform
+    server: uvicorn.Server
+    silent: set[str] = field(default_factory=set)
+    """Streams whose drivers do not beat any more."""
+
+    @property
+    def entrance(self) -> str:
+        return f"{self.address}/?token={TOKEN}"
+
+
+@contextmanager
+def serve_fleet(folder: Path, *, more: int = 0) -> Iterator[ServedPage]:
+    """Serve a stream in each state, and ``more`` that run, from this process until the block ends."""
+    (folder / "specs").mkdir(parents=True)
+    platform = Platform(folder / "home", folder / "specs")
+    fabricate(platform)
+    for number in range(more):
+        platform.add(f"shop_{number:03}")
+        platform.drive(f"shop_{number:03}", batch_id=number, rows_per_second=1234.5, open_keys=99_999)
+    with serve(platform) as page:
+        yield page
+
+
+def script(name: str) -> FileResponse:
+    """A script of the tests, beside the page's own."""
+    return FileResponse(Path(__file__).parent / Path(name).name, media_type="text/javascript")
+
+
+@contextmanager
+def serve(platform: Platform) -> Iterator[ServedPage]:
+    """Serve the page over ``platform``, whose working drivers beat, from this process until the block ends."""
+    socket = listen(0)
+    port = socket.getsockname()[1]
+    app = create_page_alone(platform.home, platform.streams, TOKEN)
+    app.get("/tests/{name}")(script)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    page = ServedPage(f"http://{LOOPBACK}:{port}", platform, server)
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(1):
+            keep_beating(platform, page.silent)
+
+    threads = [threading.Thread(target=server.run, kwargs={"sockets": [socket]}), threading.Thread(target=beat)]
+    for thread in threads:
+        thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        yield page
+    finally:
+        server.should_exit = True
+        ended.set()
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,78 @@
+"""Tasks of the form without a plan: the promotion of a canary, and a test of the alerts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operating import direct_tasks
+from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
+from sessionizer_airflow.operating.run_label import SHOWN
+from sessionizer_airflow.project import Project
+from support.processes.fabricated_platform import put_on_trial
+from support.processes.file_notifier import told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setattr(direct_tasks, "show_label", lambda context, result="": context.update({SHOWN: result}))
+    (tmp_path / "streams").mkdir()
+    return Project(application=tmp_path, streams=tmp_path / "streams", jars=tmp_path, home=tmp_path / "home")
+
+
+def context(verb: str) -> Any:
+    run = SimpleNamespace(run_after=datetime(2026, 11, 26, tzinfo=UTC), triggering_user_name="olga")
+    return {"run_id": "one", "dag_run": run, "params": {"verb": verb, "stream": "clicks"}}
+
+
+def test_a_canary_is_promoted_by_the_user_of_the_run(project: Project) -> None:
+    home = StreamHome.of(project.home, "clicks")
+    home.prepare()
+    lineage = put_on_trial(home)
+    asked = context("promote")
+    PromoteLineage(task_id="promote", project=project).execute(asked)
+    trial = read_trial(home, lineage)
+    assert trial is not None
+    assert (trial.outcome, trial.course.by, trial.is_settled) == (Outcome.ACCEPTED, "olga (Airflow)", True)
+    assert asked[SHOWN] == "done"
+
+
+def test_a_test_message_goes_through_the_notifier(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", f'{{"path": "{tmp_path}/told.jsonl"}}')
+    SendTestAlert(task_id="test_alert", project=project).execute(context("test_alert"))
+    (alert,) = told(tmp_path / "told.jsonl")
+    assert (alert["stream"], alert["kind"], alert["what_to_do"]) == ("clicks", "test", "")
+    assert "olga" in alert["reason"]
+
+
+@pytest.mark.parametrize(
+    ("notifier", "reason"),
+    [
+        (None, "no notifier"),
+        ("support.processes.file_notifier.FileNotifier", "TypeError"),
+        ("no.such.Notifier", "no.such.Notifier"),
+    ],
+)
+def test_a_message_that_cannot_be_sent_fails_the_task(
+    notifier: str | None, reason: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SESSIONIZER_NOTIFIER_ARGUMENTS", raising=False)
+    if notifier:
+        monkeypatch.setenv("SESSIONIZER_NOTIFIER", notifier)
+    with pytest.raises(PersonNeeded) as failed:
+        SendTestAlert(task_id="test_alert", project=project).execute(context("test_alert"))
+    assert reason in failed.value.reason
+    assert failed.value.remedy
