@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -11,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.control.lease.watch import beats
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, HeavyKey, Phase
 from sessionizer.control.records.positions_record import positions, unread
@@ -21,6 +18,7 @@ from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchPr
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.driver.batch_history import BatchHistory, group_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
 
 
 BEAT_EVERY_S: Final = 3.0
-_PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")
-_COMMITTING: Final = ("commitOffsets", "commitBatch")
-"""Names of Spark's durations that make up a phase of our history."""
 
 
 class VitalSigns:
@@ -61,15 +56,11 @@ class VitalSigns:
         """Whether the last batch brought events. Refused and late rows do not count."""
         self._progress = BatchProgress()
         self._reports = 0
-        self.history = HistoryWriter(home)
-        self._written: Sample | None = None
-        """The batch that was written and whose commit Spark has not reported yet."""
+        self.history = BatchHistory(home)
         self.positions: tuple[PartitionPosition, ...] = ()
         """Positions in the partitions of a Kafka source after the last batch."""
         self._times: tuple[GroupTime, ...] = ()
         self._straggler: Straggler | None = None
-        self._ended_at: int | None = None
-        """End of the last batch or of the idle trigger after it (epoch ms)."""
 
     @property
     def reports(self) -> int:
@@ -138,23 +129,8 @@ class VitalSigns:
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""
         (heaviest, held), load = open_sessions.heaviest, open_sessions.load
-        key, _, key_events = load.heaviest[0] if load.heaviest else (None, None, None)
         self._times = group_times(counts)
-        self._written = Sample(
-            at=0,
-            phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
-            open=open_sessions.total,
-            sessions=counts[rows.SESSIONS],
-            late=counts[rows.LATE],
-            refused=counts[rows.QUARANTINE],
-            group=heaviest,
-            group_bytes=held,
-            group_p99_bytes=load.group_p99_bytes,
-            closed=counts.closed,
-            key=key,
-            key_events=key_events,
-            key_p99_events=load.p99_events,
-        )
+        self.history.note_written(counts, open_sessions)
         with self._lock:
             beat = self._beat
             self.brought_events = bool(counts.admitted)
@@ -197,7 +173,7 @@ class VitalSigns:
             straggler=self._straggler if self._straggler and self._straggler.is_named else None,
             **NOTHING_UNDER_WAY,
         )
-        self._note_batch(progress.durationMs)
+        self.history.add_committed(self._beat, progress.durationMs)
 
     def _slowest(self, progress: StreamingQueryProgress, now: int) -> Straggler | None:
         """Return what held up the batch, or what falls behind in its source."""
@@ -205,34 +181,6 @@ class VitalSigns:
         source = progress.sources[0]
         self.positions = positions(source.endOffset, source.latestOffset)
         return slow_group(times, progress.batchDuration, now) or partition_behind(unread(self.positions), now)
-
-    def _note_batch(self, spark_ms: Mapping[str, int]) -> None:
-        """Add the batch that the newest beat tells of to the history. ``spark_ms`` are Spark's own durations."""
-        beat, written = self._beat, self._written or Sample(at=0)
-        ended_at, self._written, self._ended_at = self._ended_at, None, beat.at
-        batch_ms = beat.batch_ms or 0
-        phases = {
-            "plan": sum(spark_ms.get(name, 0) for name in _PLANNING),
-            "commit": sum(spark_ms.get(name, 0) for name in _COMMITTING),
-        }
-        batch = replace(
-            written,
-            at=beat.at,
-            lineage=beat.lineage,
-            batch_id=beat.batch_id,
-            batches=1,
-            rows=beat.input_rows or 0,
-            batch_ms=batch_ms,
-            longest_ms=batch_ms,
-            waited_ms=0 if ended_at is None else max(0, beat.at - batch_ms - ended_at),
-            straggler=beat.straggler.label if beat.straggler else None,
-            phases={**written.phases, **phases},
-            lag_ms=beat.watermark_lag_ms,
-            source_lag=beat.source_lag,
-            watermark_ms=beat.watermark_ms,
-            state_bytes=beat.state_bytes,
-        )
-        self.history.add(batch)
 
     def idled(self) -> None:
         """Beat while there is nothing to do."""
@@ -268,25 +216,6 @@ class ProgressListener(StreamingQueryListener):
 
 def _epoch_ms(instant: str | None) -> int | None:
     return None if instant is None else int(datetime.fromisoformat(instant).timestamp() * 1000) or None
-
-
-def group_times(counts: BatchCounts) -> tuple[GroupTime, ...]:
-    """Return the time of each key group in a batch. A group may have been called twice."""
-    took = Counter[int]()
-    loads = {}
-    for group, open_in_group in counts.open_in_groups:
-        took[group] += open_in_group.load.took_ms
-        loads[group] = open_in_group.load
-    return tuple(
-        GroupTime(
-            group=group,
-            took_ms=took[group],
-            key=load.heaviest[0][0] if load.heaviest else None,
-            key_events=load.heaviest[0][1] if load.heaviest else 0,
-            key_p99_events=load.p99_events or 0,
-        )
-        for group, load in loads.items()
-    )
 
 
 def _lag(metrics: dict[str, str]) -> int | None:
