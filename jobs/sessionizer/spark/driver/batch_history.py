@@ -25,7 +25,7 @@ _COMMITTING: Final = ("commitOffsets", "commitBatch")
 
 
 class BatchHistory(HistoryWriter):
-    """A writer that makes one sample of what is known of a batch before and after its commit."""
+    """A writer that makes one sample of each batch, from its figures before and after the commit."""
 
     def __init__(self, home: StreamHome) -> None:
         super().__init__(home)
