@@ -6,7 +6,7 @@ import json
 from itertools import permutations
 
 from sessionizer.core.wire import rows
-from sessionizer.spark.query.processor import Share
+from sessionizer.spark.query.group_rows import Share
 
 
 def timeouts(said_at_ms: int, **changes: int) -> bytes:

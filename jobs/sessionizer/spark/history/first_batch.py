@@ -21,7 +21,7 @@ from sessionizer.core.wire.canonical import typed_rows
 from sessionizer.core.wire.wide import pieces
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
 from sessionizer.spark.query.assembly import group_of
-from sessionizer.spark.query.processor import Output
+from sessionizer.spark.query.group_rows import Output
 from sessionizer.spark.state.emitted_rows import emitted_table
 
 if TYPE_CHECKING:

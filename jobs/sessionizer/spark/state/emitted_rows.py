@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from sessionizer.spark.query.processor import Output
+    from sessionizer.spark.query.group_rows import Output
 
 
 def emitted_table(output: Output) -> pa.Table:

@@ -29,7 +29,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
 from sessionizer.migrations.pending import applied_now
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.query.processor import Output
+from sessionizer.spark.query.group_rows import Output
 from sessionizer.spark.state.emitted_rows import counts_in, emitted_table, open_events_in
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, payload_of
