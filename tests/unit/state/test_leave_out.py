@@ -10,13 +10,7 @@ from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
 from sessionizer.state.restores.leave_out import (
-    FILES_ALLOWED,
     MOST_FILES,
-    RECORDS_ALLOWED,
-    VERSIONS_ALLOWED,
-    FileNames,
-    FileTimes,
-    Versions,
     coming_back_remarks,
     drop_excluded_files,
     files_left_out,
@@ -26,10 +20,18 @@ from sessionizer.state.restores.leave_out import (
     records_left_out,
     remarks_on_files,
     versions_left_out,
-    wanted_range,
 )
 from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.restores.restore_plan import Replay
+from sessionizer.state.restores.typed_range import (
+    FILES_ALLOWED,
+    RECORDS_ALLOWED,
+    VERSIONS_ALLOWED,
+    FileNames,
+    FileTimes,
+    Versions,
+    wanted_range,
+)
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

@@ -18,8 +18,8 @@ from sessionizer.state.commands.steps import (
     new_lineage,
 )
 from sessionizer.state.commands.trial import BACK_IF_UNFIT, back_if_unfit_option, terms_of, trial_option
-from sessionizer.state.restores.leave_out import FLAG as LEAVE_OUT
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
+from sessionizer.state.restores.typed_range import FLAG as LEAVE_OUT
 
 if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms

@@ -20,11 +20,7 @@ from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.lineages.switch_plan import Edge, Start
 from sessionizer.state.restores.leave_out import (
-    FLAG,
-    FileNames,
-    FileTimes,
     Leaving,
-    Versions,
     files_left_out,
     first_whole_version,
     leaving,
@@ -32,9 +28,9 @@ from sessionizer.state.restores.leave_out import (
     records_left_out,
     remarks_on_files,
     versions_left_out,
-    wanted_range,
 )
 from sessionizer.state.restores.record_times import RecordTimes, Span
+from sessionizer.state.restores.typed_range import FLAG, FileNames, FileTimes, Versions, wanted_range
 from sessionizer.state.savepoints.manifest import saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
