@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 
 from sessionizer.spark.failures.passing import retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists
-from sessionizer.spark.temporary_settings import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
