@@ -72,14 +72,15 @@ def compact(  # noqa: PLR0913  one parameter per option
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
-        told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
-        if not as_json:
-            typer.echo("\n".join(plan_lines(made, tables)))
-        if not plan:
-            if not yes:
-                typer.confirm("Run the plan?", abort=True, err=True)
-            results = _run(spark, where, spec, made, tables)
-            told["tables"] = [asdict(result) for result in results]
+    told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
+    if not as_json:
+        typer.echo("\n".join(plan_lines(made, tables)))
+    if not plan:
+        if not yes:
+            typer.confirm("Run the plan?", abort=True, err=True)
+        with named_failures(stream):
+            told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
+        if tables:
             COMPACTION_FILE.of(where).write(CompactionRecord(at=now))
     spark.stop()
     if as_json:
