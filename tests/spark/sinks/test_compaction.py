@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,14 +121,14 @@ def test_a_command_that_a_compaction_overtakes_deletes_its_rows_all_the_same(
 
     spark.udf.register("wait_until_merged", wait, BooleanType())
     monkeypatch.setattr(table_rows, "_deleted_rows", lambda *_: "batch_id > 2 and wait_until_merged(batch_id)")
-    deletion = Thread(target=delete_rows, args=(spark, table, BACK, "restore 0815"))
     plan = planned(spark, table)
-    deletion.start()
-    while not begun.exists():
-        time.sleep(0.02)
-    assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
-    merged.touch()
-    deletion.join()
+    with ThreadPoolExecutor() as pool:
+        deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815")
+        while not (begun.exists() or deletion.done()):
+            time.sleep(0.02)
+        assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
+        merged.touch()
+        deletion.result()
     assert batches_in(spark, table) == [0, 1, 2]
     history = DeltaTable.forPath(spark, table.location).history(2).select("operation").collect()
     assert [row.operation for row in history] == ["DELETE", "OPTIMIZE"]

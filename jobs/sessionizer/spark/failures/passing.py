@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from delta.exceptions import DeltaConcurrentModificationException
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+)
 from pyspark.errors import AnalysisException
 
 from sessionizer.causes.query_causes import WORKER_LATE
@@ -18,6 +23,10 @@ Result = TypeVar("Result")
 
 TRIES: Final = 3
 """Number of tries of a step whose Python worker did not come up in time."""
+CONFLICTS: Final = (
+    ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, ConcurrentWriteException,
+)  # fmt: skip
+"""Delta's refusals of a change that read or replaced files which another change has replaced. They share no class."""
 CONFLICT_TRIES: Final = 10
 """Number of tries of a change that others overtake. A compaction, which is the usual one, commits a few times."""
 
@@ -56,7 +65,7 @@ def retry_conflicts(change: Callable[[], Result], tries: int = CONFLICT_TRIES) -
     for left in reversed(range(tries)):
         try:
             return change()
-        except DeltaConcurrentModificationException:
+        except CONFLICTS:
             if not left:
                 raise
     raise AssertionError  # the last try returns or raises

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 
-from sessionizer.spark.failures.passing import retry_conflicts
+from sessionizer.spark.failures.passing import CONFLICTS, retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists
@@ -129,7 +128,7 @@ def _merge(spark: SparkSession, location: str) -> bool:
     with temporary_settings(spark, _OPTIMIZE):
         try:
             retry_conflicts(lambda: DeltaTable.forPath(spark, location).optimize().executeCompaction(), _CONFLICT_TRIES)
-        except DeltaConcurrentModificationException:
+        except CONFLICTS:
             return False
     return True
 
