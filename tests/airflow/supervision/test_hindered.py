@@ -32,6 +32,7 @@ from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
+from support.fixtures.supervisor import patient, set_limits
 from support.processes.fabricated_platform import Platform
 from support.processes.found_process import known
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.act import Supervisor
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
     NewSupervisor = Callable[[], Supervisor]
 
@@ -144,19 +144,9 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
 
 
-def patient(supervisor: Supervisor) -> Supervisor:
-    """Its back-off outlasts whatever a busy machine does before somebody reads of it."""
-    return _with(supervisor, replace(supervisor.policy, first_backoff_ms=60_000, longest_backoff_ms=60_000))
-
-
 def impatient_to_tell(supervisor: Supervisor) -> Supervisor:
     """It tells of a wait when it has lasted for a second."""
-    return _with(supervisor, replace(supervisor.policy, waiting_alert_ms=1_000))
-
-
-def _with(supervisor: Supervisor, policy: SupervisionPolicy) -> Supervisor:
-    supervisor.policy = supervisor.ledger.policy = policy
-    return supervisor
+    return set_limits(supervisor, waiting_alert_ms=1_000)
 
 
 @pytest.mark.long
@@ -269,7 +259,7 @@ def test_a_hang_that_the_supervisor_ended_is_not_laid_at_the_door_of_another(
     assert launch is not None
     os.kill(known(launch.pid), signal.SIGSTOP)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
-    wait = new_supervisor().settle()
+    wait = patient(new_supervisor()).settle()
     assert isinstance(wait, Wait)
     for told in (wait.why, status_of(home), recorded(home).remedy):
         assert HUNG.remedy in told

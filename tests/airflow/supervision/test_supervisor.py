@@ -35,6 +35,7 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
+from support.fixtures.supervisor import patient
 from support.processes.found_process import known
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_killed_driver_is_noticed_and_replaced_after_the_backoff(
     uid = launch_and_wait(new_supervisor())
     os.kill(known(live_process(home).pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
-    assert isinstance(new_supervisor().settle(), Wait)
+    assert isinstance(patient(new_supervisor()).settle(), Wait)
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     fresh = live_process(home)
     assert fresh.uid != uid
@@ -191,7 +192,7 @@ def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_launch_record_name
     LAUNCH_FILE.of(home).write(replace(launch, log=named.format(tmp=tmp_path, logs=home.logs)))
     os.kill(known(launch.pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
-    assert isinstance(new_supervisor().settle(), Wait)
+    assert isinstance(patient(new_supervisor()).settle(), Wait)
     assert any("vanished" in line for line in said)
     assert not any("secret matter" in line for line in said)
 
