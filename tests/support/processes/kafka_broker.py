@@ -29,7 +29,7 @@ BROKER_JARS = REPOSITORY / ".jars" / "broker"
 
 _UP_WITHIN_S = 60.0
 _DOWN_WITHIN_S = 30.0
-_HEAP = ("-Xms128m", "-Xmx512m")
+_QUICK_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -156,7 +156,7 @@ class KafkaBroker:
     def _java(self, *command: str) -> list[str]:
         java_home = os.environ.get("JAVA_HOME")
         java = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java") or "java"
-        return [java, *_HEAP, "-XX:+UseSerialGC", "-cp", self._class_path, *command]
+        return [java, *_QUICK_JVM, "-cp", self._class_path, *command]
 
     def _format_storage(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
