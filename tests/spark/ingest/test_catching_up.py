@@ -42,7 +42,7 @@ def test_a_default_limit_makes_several_batches_of_what_is_there(
     stage = Stage.set_up(tmp_path, unlimited_spec())
     files = write_click_files(stage.feed, FILES)
     largest = max((stage.feed / name).stat().st_size for name in files)
-    monkeypatch.setattr("sessionizer.spark.ingest.batch_limits.TEXT_BYTES", largest)
+    monkeypatch.setattr("sessionizer.spark.ingest.source.TEXT_BYTES", largest)
     aside = {name: (stage.feed / name).rename(tmp_path / name) for name in sorted(files)[FILES // 2 :]}
 
     catch_up(spark, stage)
