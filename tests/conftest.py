@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Airflow reads these when it is imported, which is when a test module is.
-os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-of-tests-")
+_AIRFLOW_HOME = tempfile.mkdtemp(prefix="airflow-of-tests-")
+os.environ["AIRFLOW_HOME"] = _AIRFLOW_HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 # Processes that tests start import the same packages, and find the same commands, as the tests.
 _ROOT = Path(__file__).parents[1]
@@ -66,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Division | N
 
 
 def pytest_unconfigure() -> None:
-    shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True)
+    shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
 
 
 @pytest.fixture

@@ -37,7 +37,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # what comes once a minute in life is to come in a test that takes less
         "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
-        "spark.driver.extraJavaOptions": QUICK_JVM,
+        # room for what a test leaves behind at once: a tenth of this JVM's time was its collection, 100 MB at a time
+        "spark.driver.extraJavaOptions": f"{QUICK_JVM} -Xmn512m",
+        # the plan of each query is written down for a page that no test shows
+        "spark.sql.ui.explainMode": "simple",
     }
     session = spark_session("tests", master="local[2]", extra=settings)
     yield session
