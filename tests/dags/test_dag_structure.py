@@ -28,13 +28,7 @@ DAG_FILE = REPOSITORY / "dags" / "streams.py"
 FORMS = ("sessionizer.operate", "sessionizer.upgrade")
 NEEDED = {(form, field) for form in FORMS for field in ("verb", "stream")}
 VERBS = {"supervise", "report", "stop", "start"}
-OF_THE_PLATFORM = {
-    "sessionizer.orphans",
-    "sessionizer.savepoints",
-    "sessionizer.compaction",
-    "sessionizer.maintenance",
-    *FORMS,
-}
+OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints", "sessionizer.maintenance", *FORMS}
 
 
 @pytest.fixture(scope="session")

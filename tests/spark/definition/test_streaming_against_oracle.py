@@ -213,15 +213,12 @@ def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> No
     assert all(count >= (3 if is_up_to_the_machine(what) else 10) for what, count in seen.items()), str(seen)
 
 
-FIRST_OF_EACH_CLOCK = draw(CLOCKS, len(set(CLOCKS)), commit())
+DRAWN_FOR_PLAIN = draw(CLOCKS, 1, commit())
 
 
 @pytest.mark.parametrize(
     "number",
-    [
-        pytest.param(number, marks=() if number in FIRST_OF_EACH_CLOCK else pytest.mark.long)
-        for number in range(len(CASES))
-    ],
+    [pytest.param(number, marks=() if number in DRAWN_FOR_PLAIN else pytest.mark.long) for number in range(len(CASES))],
 )
 def test_a_stream_without_anything_private_equals_the_oracle(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -74,9 +74,9 @@ CHANGES_THAT_CANNOT_BE: dict[str, tuple[Any, ...]] = {
     ),
     "widened, which the tables cannot": ({"n": "timeout_s"}, {"n": "timeout_s * 1L"}, "Use int, the type in the table"),
 }
-QUICK = {"text to number", "widened, which the tables cannot"}
-"""By Spark's schema, and by the tables': these run with all other tests."""
-CHANGES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in CHANGES_THAT_CANNOT_BE]
+CHANGES = [
+    pytest.param(name, marks=() if name == "text to number" else pytest.mark.long) for name in CHANGES_THAT_CANNOT_BE
+]
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -94,6 +94,7 @@ def test_records_that_retention_removed(
     assert ids_of_events(stage) == ["c0", "c1", "c2", "c5", "c6"]
 
 
+@pytest.mark.long
 def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str) -> None:
     """The new topic is longer than the old one."""
     stage = Stage.begun(tmp_path, topic_spec(kafka_broker, kafka_topic))

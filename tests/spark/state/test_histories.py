@@ -40,6 +40,7 @@ def test_a_restore_to_an_older_savepoint_then_to_a_newer_one(stream: RealStream)
     stream.end()
 
 
+@pytest.mark.long
 def test_a_restore_into_a_branch_that_was_left(stream: RealStream) -> None:
     read(stream, 1)
     stream.rescale()

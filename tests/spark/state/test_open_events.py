@@ -73,9 +73,9 @@ def case_of(log: Log, chance: random.Random) -> Case:
 CASES = cases()
 
 
-def in_the_long_run(number: int) -> Any:
-    """All logs but the first of each mode."""
-    return pytest.param(number, marks=pytest.mark.long if number % LOGS_OF_A_MODE else ())
+def param_of_log(number: int) -> Any:
+    """All logs but the first."""
+    return pytest.param(number, marks=pytest.mark.long if number else ())
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_logs_have_something_open() -> None:
     assert {case.log.rules.clock for case in CASES} == set(ALL_MODES)
 
 
-@pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(len(CASES))])
+@pytest.mark.parametrize("number", [param_of_log(number) for number in range(len(CASES))])
 def test_the_rows_of_a_batch_are_what_is_open_after_it(
     spark: SparkSession, streamed: Callable[[int], tuple[Streamed, Path]], number: int
 ) -> None:
@@ -134,7 +134,7 @@ def assert_open(spark: SparkSession, outcome: Streamed, case: Case, state: KeptS
     assert timeouts == ({} if case.log.rules.clock is Clock.NONE else changed)
 
 
-@pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(LOGS_OF_A_MODE)])
+@pytest.mark.parametrize("number", [param_of_log(number) for number in range(LOGS_OF_A_MODE)])
 def test_a_commit_tells_the_watermark_of_the_next_batch(
     streamed: Callable[[int], tuple[Streamed, Path]], number: int
 ) -> None:

@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)
 
 
-def test_a_kill_at_any_step_leaves_the_stream_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [BEFORE_IT_COUNTS[-1:], pytest.param(BEFORE_IT_COUNTS, marks=pytest.mark.long)])
+def test_a_kill_at_any_step_leaves_the_stream_as_it_was(
+    spark: SparkSession, tmp_path: Path, steps: tuple[Step, ...]
+) -> None:
     found = examples_of(logs([Clock.EVENT_TIME], drained=True), 100)
     log = next(log for log in found if sum(len(batch.events) for batch in log.batches) >= 15)
-    told = tell_reseeded(spark, log, seed=3, drivers=2, root=tmp_path, killed_at=BEFORE_IT_COUNTS)
+    told = tell_reseeded(spark, log, seed=3, drivers=2, root=tmp_path, killed_at=steps)
     assert sessions_in(told) == sessions_defined(told, told.outcome())
     lineages = list((tmp_path / "home" / "streams" / "clicks" / "lineages").iterdir())
     assert len(lineages) == 2, "what was killed is gone"

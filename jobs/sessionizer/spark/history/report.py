@@ -39,8 +39,6 @@ _NEED_REBUILD: Final = (
     "DELTA_LOG_FILE_NOT_FOUND",
     "DELTA_VERSIONS_NOT_CONTIGUOUS",
     "DELTA_FILE_NOT_FOUND",
-    # a compaction merged and deleted files that no report had read
-    "FAILED_READ_FILE.FILE_NOT_EXIST",
 )
 _FILES_PER_BATCH: Final = "100000"
 
