@@ -10,6 +10,7 @@ import pytest
 from sessionizer.checkpoint.batch_logs import begun_batches, committed_batch, planned_batch
 from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.positions_record import POSITIONS_FILE
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import SourceReplaced, SourceUnreachable
@@ -79,7 +80,12 @@ def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
         driver.wait_for(lambda: read_so_far(stage) >= 600, "reading on after the restart")
         placed |= produce(kafka_broker, kafka_topic, rows[600:])
         driver.wait_for(lambda: read_so_far(stage) > 600, "beginning with the rest")
+        driver.wait_for(lambda: POSITIONS_FILE.of(stage.stream_home).read() is not None, "noting its positions")
         driver.kill_all()
+    noted = POSITIONS_FILE.of(stage.stream_home).require()
+    assert noted is not None
+    assert {(each.oldest, each.lost_in_ms) for each in noted.partitions} == {(0, None)}
+    assert all(each.newest is not None and each.left == each.offset > 0 for each in noted.partitions)
     run_to_end(stage, "b")
 
     assert len(placed) == ROWS

@@ -78,6 +78,8 @@ def open_admin(spark: SparkSession, _: Path) -> None:
     bounds = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), "500")
     with pytest.raises(JavaError, match="TimeoutException"):
         kafka_admin.describe_topics(spark, {"bootstrap.servers": "127.0.0.1:1", **bounds}, ["clicks"])
+    with pytest.raises(JavaError, match="TimeoutException"):
+        kafka_admin.earliest_offsets(spark, {"bootstrap.servers": "127.0.0.1:1", **bounds}, ["clicks-0"])
 
 
 def open_counts(spark: SparkSession, _: Path) -> None:

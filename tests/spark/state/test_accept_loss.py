@@ -13,12 +13,14 @@ from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.left_out import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.accept_loss import LossRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.stream_spec.document.source import KafkaSource
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, log_truncated
@@ -86,6 +88,9 @@ def test_records_that_retention_removed(
     assert caught.value.field == "--accept-loss"
     send(kafka_broker, kafka_topic, clicks[3:])
     kafka_broker.delete_records(kafka_topic, before=5)
+    source = stage.spec().source
+    assert isinstance(source, KafkaSource)
+    assert oldest_offsets(spark, source, [f"{kafka_topic}-0"]) == {f"{kafka_topic}-0": 5}
     assert died_of(spark, stage) == "source_data_loss"
     assert plan_restore(spark, stage.stream_home, *saved).replay.missing == (str(Records(kafka_topic, 0, 3, 5)),)
     plan = accept_loss(spark, stage)

@@ -11,6 +11,7 @@ from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.trial.judging import late_backlog_line
 from sessionizer.spark.driver.options import Until
+from sessionizer.spark.driver.positions_watch import PositionsWatch
 from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
@@ -41,6 +42,7 @@ class Chores:
         self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
+        self._positions = PositionsWatch(prepared)
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
         self._next_folder = 0
         tables = streamed_tables(prepared.home, prepared.spec)
@@ -68,11 +70,13 @@ class Chores:
         self._say_warnings()
         self._rehearse(query)
         self._changes.look()
+        self._positions.look()
         self._tell_of_late_backlog()
 
     def end(self) -> None:
         """Return when no task runs any more."""
         self._changes.look_now()
+        self._positions.end()
         self._tell_of_late_backlog()
         if self._rehearsal is not None:
             self._rehearsal.end()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import SourceForbidden, SourceMissing
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.ingest.source import check_reachable, kafka_options
-from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics
+from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics, earliest_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -36,6 +36,14 @@ def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str
     settings = kafka_settings(source)
     answers = settled_answers(lambda: describe_topics(spark, settings, topics_of(source)))
     return judged_ids(stream, source.bootstrap_servers, answers)
+
+
+def oldest_offsets(spark: SparkSession, source: KafkaSource, partitions: Sequence[str]) -> dict[str, int]:
+    """Return the oldest offset that the brokers keep of each partition, such as ``clicks-3``. None in plain Spark.
+
+    Raises InvalidSpec, and other errors of Kafka as they are.
+    """
+    return {} if plain() else earliest_offsets(spark, kafka_settings(source), partitions)
 
 
 def topics_of(source: KafkaSource) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""Kafka's client for administrators, which describes topics: their ids, and whether this driver may read them.
+"""Kafka's client for administrators: ids of topics, whether this driver may read them, and their oldest offsets.
 
 **Private**: py4j's way to the client in the jar that Spark's source reads with, and Spark's ``KafkaConfigUpdater``,
 which adds the tokens that Spark has.
 **Public**: no topic is asked about.
-**Lost**: a topic that is not there fails the query, and one that was made anew under its old name goes unnoticed.
+**Lost**: a topic that is not there fails the query, and one that was made anew under its old name goes unnoticed. What
+retention has left is unknown.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DOOR: Final = "Kafka's administrator"
+_ADMIN: Final = "org.apache.kafka.clients.admin"
 ANSWERS_WITHIN_MS: Final = 20_000
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id in the answer of a broker that does not support ids."""
@@ -57,6 +59,25 @@ def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Ite
             admin.close()
 
 
+def earliest_offsets(spark: SparkSession, settings: Mapping[str, str], partitions: Iterable[str]) -> dict[str, int]:
+    """Ask the brokers for the oldest offset of each partition, such as ``clicks-3``. Raises Kafka's errors."""
+    with door(DOOR):
+        admin = _client(spark, {**_BOUNDS, **settings})
+        try:
+            wanted, earliest = java_class(spark, "java.util.HashMap")(), f"{_ADMIN}.OffsetSpec"
+            for name in partitions:
+                wanted.put(_partition(spark, name), java_class(spark, earliest).earliest())
+            found = admin.listOffsets(wanted).all().get()
+            return {name: int(found.get(_partition(spark, name)).offset()) for name in partitions}
+        finally:
+            admin.close()
+
+
+def _partition(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java object
+    topic, _, number = name.rpartition("-")
+    return java_class(spark, "org.apache.kafka.common.TopicPartition")(topic, int(number))
+
+
 def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: ANN401  a Java object
     given = java_class(spark, "java.util.HashMap")()
     for name, value in settings.items():
@@ -64,11 +85,11 @@ def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: A
     scala = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(given)
     updater = java_class(spark, "org.apache.spark.kafka010.KafkaConfigUpdater")("sessionizer", scala)
     settled = updater.setAuthenticationConfigIfNeeded().build()
-    return java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settled)
+    return java_class(spark, f"{_ADMIN}.AdminClient").create(settled)
 
 
 def _request_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
-    options = java_class(spark, "org.apache.kafka.clients.admin.DescribeTopicsOptions")()
+    options = java_class(spark, f"{_ADMIN}.DescribeTopicsOptions")()
     return options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
 
 
