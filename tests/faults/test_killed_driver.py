@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS
@@ -64,6 +66,8 @@ def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES // 2)
     killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
+    health = view_spec(stage.spec(), stage.home).health
+    assert (health.word, health.rule) == (Word.DOWN, "no_driver")
     finish(stage)
     assert_as_defined(stage, files)
 

@@ -14,6 +14,8 @@ from sessionizer.control.records.positions_record import POSITIONS_FILE
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import SourceReplaced, SourceUnreachable
+from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, event_of, is_valid, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
@@ -129,5 +131,7 @@ def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Pa
     with DriverProcess.start(stage, "a") as driver:
         assert driver.wait() == SourceUnreachable.exit_code
     assert "127.0.0.1:1" in driver.said
+    health = view_spec(stage.spec(), stage.home).health
+    assert (health.word, health.rule) == (Word.DOWN, "no_driver")
     assert stage.lineage is None
     assert list(stage.stream_home.tables.iterdir()) == []
