@@ -23,9 +23,10 @@ def cuts(lengths: list[int], reasons: list[int]) -> Cuts:
 
 def test_a_group_reports_its_closes_and_its_open_sessions() -> None:
     closes = np.array([True, False, True, False, False])
-    clock = NOW - np.array([1, 2, 3, 70, 60 * 24 * 9]) * MINUTE
-    keys = pa.array(["a", "b", "c", "k" * 99, "e"])
-    load = load_of(cuts([4, 2, 6, 9, 7], [3, 3, 0, 3, 1]), closes, clock, keys, NOW)
+    clock = NOW - np.array([70, 1, 2, 3, 60 * 24 * 9]) * MINUTE
+    events = pa.table({"key": ["k" * 99, "a", "b", "c", "e"], "clock": clock})
+    first = np.array([1, 2, 3, 0, 4])
+    load = load_of(cuts([4, 2, 6, 9, 7], [3, 3, 0, 3, 1]), closes, first, events, NOW)
     assert load.closed == {CloseReason.GAP: 1, CloseReason.CLOSING_EVENT: 1}
     assert dict(zip(AGES, load.ages, strict=True)) == {"1m": 0, "10m": 1, "1h": 0, "6h": 1, "1d": 0, "older": 1}
     assert load.heaviest == (("k" * 64, 9), ("e", 7), ("b", 2))
@@ -33,7 +34,8 @@ def test_a_group_reports_its_closes_and_its_open_sessions() -> None:
 
 
 def test_a_group_without_open_sessions() -> None:
-    load = load_of(cuts([4], [3]), np.array([True]), np.array([NOW]), pa.array(["a"]), NOW)
+    events = pa.table({"key": ["a"], "clock": [NOW]})
+    load = load_of(cuts([4], [3]), np.array([True]), np.array([0]), events, NOW)
     assert (sum(load.ages), load.heaviest, load.p99_events) == (0, (), None)
 
 

@@ -5,7 +5,6 @@ The report is for users only. It is neither in the state nor in the tables.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from sessionizer.core.key_group.cutting import REASONS
+from sessionizer.core.key_group.ordering import int64s, whole_column
+from sessionizer.core.wire import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sessionizer.core.key_group.cutting import Bools, Cuts, Int64s
+    from sessionizer.core.key_group.ordering import Positions
 
 AGE_LIMITS: Final = {"1m": 60_000, "10m": 600_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000}
 """Milliseconds below which an open session has each age. All others have the age ``OLDER``."""
@@ -56,27 +58,34 @@ class GroupLoad:
 NO_LOAD: Final = GroupLoad()
 
 
-def load_of(cuts: Cuts, final: Bools, clock: Int64s, keys: pa.Array, now_ms: int) -> GroupLoad:
+def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms: int) -> GroupLoad:
     """Return the load of a group whose log makes the sessions of ``cuts``, of which the ``final`` ones close.
 
-    ``clock`` (epoch ms) and ``keys`` are those of each session's first event. Ages are at ``now_ms``.
+    ``first`` are the positions of their first events in ``events``. Ages are at ``now_ms`` (epoch ms).
     """
-    closed = Counter(str(reason) for reason in REASONS[cuts.reason[final]])
-    open_ones = np.flatnonzero(~final)
-    if not len(open_ones):
-        return GroupLoad(closed=dict(closed), ages=(0,) * len(AGES))
-    length = cuts.length[open_ones]
-    of_age = np.searchsorted(_LIMITS, now_ms - clock[open_ones], side="right")
-    largest = np.argsort(-length, kind="stable")[:HEAVIEST]
-    names = keys.take(pa.array(open_ones[largest])).to_pylist()
+    counts = np.bincount(cuts.reason[final], minlength=len(REASONS)).tolist()
+    closed = {str(reason): count for reason, count in zip(REASONS, counts, strict=True) if count}
+    length, rows = cuts.length[~final], first[~final]
+    if not len(length):
+        return GroupLoad(closed=closed, ages=(0,) * len(AGES))
+    started = int64s(events, schema.CLOCK)[rows]
+    of_age = np.searchsorted(_LIMITS, now_ms - started, side="right")
+    largest = _largest(length)
+    keys = whole_column(events, schema.KEY).take(pa.array(rows[largest])).to_pylist()
     return GroupLoad(
-        closed=dict(closed),
+        closed=closed,
         ages=tuple(np.bincount(of_age, minlength=len(AGES)).tolist()),
         heaviest=tuple(
-            (str(name)[:SHOWN_OF_A_KEY], events) for name, events in zip(names, length[largest].tolist(), strict=True)
+            (str(key)[:SHOWN_OF_A_KEY], count) for key, count in zip(keys, length[largest].tolist(), strict=True)
         ),
         p99_events=p99(length),
     )
+
+
+def _largest(length: Int64s) -> Positions:
+    """Return the positions of the largest ones, largest first."""
+    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
+    return candidates[np.argsort(-length[candidates], kind="stable")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from sessionizer.core.key_group.ordering import (
     CapsOfRows,
     Positions,
     codes,
-    int64s,
     ordered_events,
     session_order,
     whole_column,
@@ -107,14 +106,8 @@ def merge(
         repeated=laid.repeated,
         open=_ends_of(laid.cuts.due[~final]),
         tombstones=tombstones(deleted) if keeps_log else None,
-        load=_load(laid, final, final_by_ms),
+        load=load_of(laid.cuts, final, laid.order[laid.cuts.first], laid.events, final_by_ms),
     )
-
-
-def _load(laid: LaidOut, final: Bools, now_ms: int) -> GroupLoad:
-    first = laid.order[laid.cuts.first]
-    keys = whole_column(laid.events, schema.KEY).take(pa.array(first))
-    return load_of(laid.cuts, final, int64s(laid.events, schema.CLOCK)[first], keys, now_ms)
 
 
 def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:
