@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from sessionizer.cli.looking.look import Look
-from sessionizer.cli.looking.words import moment, one_line
+from sessionizer.cli.looking.words import moment, one_line, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
+from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
 from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.retained import retained_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
@@ -27,10 +30,13 @@ _ROWS: Final = ("closed", "sessions", "quarantine", "late")
 def find(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    key: Annotated[str | None, typer.Option(help="The last closed sessions of this key.")] = None,
+    key: Annotated[str | None, typer.Option(help="The open session of this key, and its last closed ones.")] = None,
     event: Annotated[str | None, typer.Option(help="The place where the event with this id went.")] = None,
     with_open: Annotated[
-        bool, typer.Option("--open", help="Also look into the open sessions, with Spark: about half a minute.")
+        bool,
+        typer.Option(
+            "--open", help="Look into the open sessions with Spark, if no driver answers: about half a minute."
+        ),
     ] = False,
     as_json: AsJson = False,
     streams: Streams = None,
@@ -43,10 +49,13 @@ def find(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--key", key or "", "Give --key or --event, not both")
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     locations = where.table_locations(spec_in_force(where, spec).sink.path)
-    found = find_key(stream, key, locations) if key is not None else find_event(stream, event or "", locations)
-    lines: list[str] = []
-    if with_open:
-        found["open"], lines = _find_open(where, key, event, spark_master(master))
+    if key is not None:
+        asked, lines = _ask(where, key, spark_master(master), with_spark=with_open)
+        found = find_key(stream, key, locations, asked)
+    else:
+        found, lines = find_event(stream, event or "", locations), []
+        if with_open:
+            found["open"], lines = _find_open(where, event or "", spark_master(master))
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
@@ -55,21 +64,35 @@ def find(  # noqa: PLR0913  one parameter per option
         typer.echo(line)
 
 
-def _find_open(
-    where: StreamHome, key: str | None, event: str | None, master: str | None
-) -> tuple[list[Any], list[str]]:
-    """Return the open sessions of the key, or of each key that has the event open, and lines about them."""
+def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -> tuple[JsonObject | None, list[str]]:
+    """Return the open sessions of the key by the live driver's answer, and lines about them. Else by Spark of ours."""
+    asked = ask_driver(where, key)
+    if asked is None and with_spark:
+        (shown,), lines = _look(where, lambda _: [key], master)
+        return {**shown, "error": None}, lines
+    sessions = asked["sessions"] if asked else ()
+    return asked, [line for session in sessions for line in session_lines(session)]
+
+
+def _find_open(where: StreamHome, event: str, master: str | None) -> tuple[list[JsonObject], list[str]]:
+    """Return the open sessions of each key that has the event open, and lines about them."""
+    shown, lines = _look(where, lambda look: look.event(event), master)
+    return shown, lines or ["it is in no open session"]
+
+
+def _look(
+    where: StreamHome, keys: Callable[[Look], list[str]], master: str | None
+) -> tuple[list[JsonObject], list[str]]:
     retained_batch(where)  # reports an error before Spark starts
     say(f"starting Spark to look into {where.name}")
     spark = started_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
     with named_failures(where.name):
         look = Look.of(spark, retained_batch(where))
-        looks = [look.key(each) for each in ([key] if key is not None else look.event(event or ""))]
+        looks = [look.key(key) for key in keys(look)]
         look.found.require_unchanged()
     spark.stop()
-    if not looks:
-        return [], ["it is in no open session"]
-    return [shown for shown, _ in looks], [line for _, lines in looks for line in lines]
+    shown = [{**where_json(look.found), **each} for each, _ in looks]
+    return shown, [line for _, lines in looks for line in lines]
 
 
 def _rows(found: JsonObject) -> list[JsonObject]:

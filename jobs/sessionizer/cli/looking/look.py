@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.cli.looking.words import groups_text, keys_text, moment, session_lines, size, where_line
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.roots import uri_of
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
@@ -33,33 +29,19 @@ class Look:
     found: Retained
     state: KeptState
     rules: SessionRules
-    payload: list[pa.Field]
 
     @classmethod
     def of(cls, spark: SparkSession, found: Retained) -> Look:
         """Make a look at a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
-        from sessionizer.spark.query.assembly import rules_of  # noqa: PLC0415  fast --help
-        from sessionizer.spark.state.open_events import (  # noqa: PLC0415
-            KeptState,
-            open_event_schema,
-            open_payload,
-        )
+        from sessionizer.spark.state.looking import kept_state_of, rules_of_batch  # noqa: PLC0415  fast --help
 
-        groups = int(found.spec["key_groups"])
-        kept = KeptState(found.checkpoint, found.batch_id, groups, open_event_schema(found.kept))
-        spec = recorded_spec(found.spec, Path(uri_of(found.checkpoint)))
-        return cls(spark, found, kept, rules_of(spec), open_payload(found.kept))
+        return cls(spark, found, kept_state_of(found), rules_of_batch(found))
 
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
         """Return the open sessions of one key."""
-        from sessionizer.core.key_group.contents import sessions_of_key  # noqa: PLC0415  fast --help
-        from sessionizer.core.wire.tombstones import open_log  # noqa: PLC0415
-        from sessionizer.spark.state.looking import read_log_of  # noqa: PLC0415
-        from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
+        from sessionizer.spark.state.looking import read_sessions_of  # noqa: PLC0415  fast --help
 
-        with reading_state(self.spark):
-            group, blobs = read_log_of(self.spark, self.state, key)
-        sessions = sessions_of_key(open_log(blobs), key, self.rules, self.payload)
+        group, sessions = read_sessions_of(self.spark, self.found, key)
         head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
         said = (
             f"key {key}, in key group {group}: {len(sessions) or 'no'} open session{'s' if len(sessions) != 1 else ''}"

@@ -2,7 +2,7 @@
 
 JSON of the answer about a key (times are epoch ms)::
 
-    {"stream": "clicks", "key": "alice", "group": 7, "closed": [SESSION], "late": [LATE],
+    {"stream": "clicks", "key": "alice", "open": ANSWER or null, "closed": [SESSION], "late": [LATE],
      "tables": {"sessions": EXTENT, "late_events": EXTENT}, "complete": true, "says": "..."}
 
 JSON of the answer about an event::
@@ -10,6 +10,8 @@ JSON of the answer about an event::
     {"stream": "clicks", "event": "e-17", "where": ["sessions"], "sessions": [SESSION], "quarantine": [REFUSED],
      "late": [LATE], "tables": {"sessions": EXTENT, ...}, "complete": true, "says": "..."}
 
+- ANSWER: the driver's answer (``control.records.lookup_record``): its ``sessions`` have ``would_end_at`` and
+  ``would_close_reason``. null if no driver answered
 - SESSION: ``session_id``, ``key``, ``client``, ``started_at``, ``ended_at``, ``event_count``, ``close_reason``,
   ``lineage``, ``batch_id``, ``emitted_at``
 - LATE: ``key``, ``event_id``, ``event_time``, ``lineage``, ``batch_id``, ``noticed_at``
@@ -17,7 +19,8 @@ JSON of the answer about an event::
 - EXTENT: ``files_read``, ``files``, ``complete``. False if the time was over before all files were read
 
 ``where`` is empty for an event that no table has. It is then in an open session, it was dropped as a duplicate, which
-no table keeps, or it was not read yet. ``says`` says so. Open sessions are in the state, which only Spark reads.
+no table keeps, or it was not read yet. ``says`` says so. Open sessions are in the state, which only Spark reads:
+``ask_driver`` asks the live driver for those of a key.
 """
 
 from __future__ import annotations
@@ -52,8 +55,10 @@ _RAW_SHOWN: Final = 2_000
 """Characters of a refused row that are shown."""
 
 
-def find_key(stream: str, key: str, locations: Mapping[str, str]) -> JsonObject:
+def find_key(stream: str, key: str, locations: Mapping[str, str], asked: JsonObject | None = None) -> JsonObject:
     """Return the last closed sessions and late events of ``key``. ``locations``: table name to place.
+
+    ``asked``: what the driver answered to ``ask_driver``.
 
     Raises LookupNotInstalled, OSError.
     """
@@ -61,8 +66,8 @@ def find_key(stream: str, key: str, locations: Mapping[str, str]) -> JsonObject:
     late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, wanted), SHOWN, wanted)
     closed = _scan(locations, SESSIONS, deadline).find(_reader(_SESSION, wanted), SHOWN, wanted)
     tables = {SESSIONS: closed, LATE_EVENTS: late}
-    told = {"stream": stream, "key": key, "closed": closed.rows, "late": late.rows, **_extents(tables)}
-    return {**told, "says": _say_of_key(stream, key, tables)}
+    told = {"stream": stream, "key": key, "open": asked, "closed": closed.rows, "late": late.rows, **_extents(tables)}
+    return {**told, "says": f"{_say_of_open(stream, key, asked)}. {_say_of_closed(tables)}"}
 
 
 def find_event(stream: str, event_id: str, locations: Mapping[str, str]) -> JsonObject:
@@ -126,14 +131,23 @@ def _extents(tables: Mapping[str, Scanned]) -> JsonObject:
     }
 
 
-def _say_of_key(stream: str, key: str, tables: Mapping[str, Scanned]) -> str:
+def _say_of_open(stream: str, key: str, asked: JsonObject | None) -> str:
+    if asked is None or asked["error"]:
+        why = "no driver answered" if asked is None else f"the driver cannot tell: {asked['error']}"
+        return f"{why}. `sessionizer state show {stream} --key {key}` shows its open session"
+    if not asked["sessions"]:
+        return f"no open session after batch {asked['batch_id']}"
+    newest = asked["sessions"][-1]
+    ends = newest.get("would_end_at") or "with a closing event only"
+    return f"open session of {newest['event_count']} events, would end {ends} ({newest['would_close_reason']})"
+
+
+def _say_of_closed(tables: Mapping[str, Scanned]) -> str:
     closed = tables[SESSIONS].rows
-    looked = _looked(tables)
-    show = f"`sessionizer state show {stream} --key {key}` shows its open session"
-    if closed:
-        last = closed[0]
-        return f"its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{looked}. {show}"
-    return f"no closed session{looked}. {show}"
+    if not closed:
+        return f"No closed session{_looked(tables)}"
+    last = closed[0]
+    return f"Its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{_looked(tables)}"
 
 
 def _say_of_event(stream: str, event_id: str, tables: Mapping[str, Scanned]) -> str:

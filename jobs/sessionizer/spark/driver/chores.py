@@ -10,6 +10,7 @@ from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.trial.judging import late_backlog_line
+from sessionizer.spark.driver.lookups import Lookups
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.positions_watch import PositionsWatch
 from sessionizer.spark.driver.rehearsal import Rehearsal
@@ -42,7 +43,7 @@ class Chores:
         self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
-        self._positions = PositionsWatch(prepared)
+        self._positions, self._lookups = PositionsWatch(prepared), Lookups(prepared)
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
         self._next_folder = 0
         tables = streamed_tables(prepared.home, prepared.spec)
@@ -71,12 +72,14 @@ class Chores:
         self._rehearse(query)
         self._changes.look()
         self._positions.look()
+        self._lookups.look()
         self._tell_of_late_backlog()
 
     def end(self) -> None:
         """Return when no task runs any more."""
         self._changes.look_now()
         self._positions.end()
+        self._lookups.end()
         self._tell_of_late_backlog()
         if self._rehearsal is not None:
             self._rehearsal.end()

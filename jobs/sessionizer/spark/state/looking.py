@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.core.key_group.contents import GroupContents, contents_of
+from sessionizer.core.key_group.contents import GroupContents, contents_of, sessions_of_key
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
+from sessionizer.core.wire.tombstones import open_log
 from sessionizer.home.roots import uri_of
-from sessionizer.spark.query.assembly import group_of
-from sessionizer.spark.state.open_events import log_blobs, logs_in
+from sessionizer.spark.query.assembly import group_of, rules_of
+from sessionizer.spark.state.open_events import (
+    KeptState,
+    log_blobs,
+    logs_in,
+    open_event_schema,
+    open_payload,
+    reading_state,
+)
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.lineages.retained import Retained
 
 _CONTENTS: Final = "contents string"
 
@@ -46,6 +56,26 @@ def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, S
     rows = log_blobs(spark, state).where(F.col("label") == label).collect()
     number = labels.index(rows[0].label) if rows else key_group_of(spark, key, state.key_groups)
     return number, [bytes(row.blob) for row in rows]
+
+
+def kept_state_of(found: Retained) -> KeptState:
+    """Describe the state of a batch that is still kept. Raises ``pa.ArrowTypeError`` for clashing types."""
+    return KeptState(found.checkpoint, found.batch_id, int(found.spec["key_groups"]), open_event_schema(found.kept))
+
+
+def rules_of_batch(found: Retained) -> SessionRules:
+    """Return the rules of a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
+    return rules_of(recorded_spec(found.spec, Path(uri_of(found.checkpoint))))
+
+
+def read_sessions_of(spark: SparkSession, found: Retained, key: str) -> tuple[int, list[dict[str, Any]]]:
+    """Return the key group of ``key``, and its open sessions after the batch, as ``contents.sessions_of_key`` does.
+
+    Raises InvalidSpec, and Spark's errors.
+    """
+    with reading_state(spark):
+        group, blobs = read_log_of(spark, kept_state_of(found), key)
+    return group, sessions_of_key(open_log(blobs), key, rules_of_batch(found), open_payload(found.kept))
 
 
 def read_contents(

@@ -1,0 +1,57 @@
+"""A question to the live driver about a key's open sessions: JSON as ``control.records.lookup_record`` describes."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.records.lookup_record import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Question
+from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import store_at
+
+if TYPE_CHECKING:
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+WITHIN_S: Final = 5.0
+"""Seconds for which an answer is waited for."""
+POLL_S: Final = 0.05
+
+
+def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonObject | None:
+    """Ask the driver for the open sessions of ``key``. None if no driver works, or it does not answer in time.
+
+    Never raises.
+    """
+    if len(key) > KEY_LIMIT or not _works(home):
+        return None
+    number = secrets.token_hex(8)
+    question, answer = QUESTION_FILE.of(home, number), ANSWER_FILE.of(home, number)
+    try:
+        store_at(QUESTION_FILE.folder(home)).make_folder()
+        question.write(Question(key=key, at=epoch_ms()))
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            found = answer.read()
+            if found is not None:
+                return found.to_json()
+            time.sleep(POLL_S)
+    except (SessionizerError, OSError):
+        return None
+    finally:
+        for file in (question, answer):
+            with suppress(OSError):
+                store_at(file.path).remove()
+    return None
+
+
+def _works(home: StreamHome) -> bool:
+    try:
+        return read_driver(home, epoch_ms()).state in {State.RUNNING, State.IDLE}
+    except SessionizerError:
+        return False

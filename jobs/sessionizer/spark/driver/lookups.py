@@ -1,0 +1,96 @@
+"""The driver's answers to questions about open sessions, on a thread of its own, from the state of the newest batch."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.control.records.lookup_record import ANSWER_FILE, KEPT_MS, QUESTION_FILE, Answer, Question
+from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.roots import is_local
+from sessionizer.redaction import redacted_and_cut
+from sessionizer.spark.state.looking import read_sessions_of
+from sessionizer.state.lineages.retained import retained_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.spark.driver.prepared_query import PreparedQuery
+
+LOCAL_EVERY_MS: Final = 250
+STORE_EVERY_MS: Final = 5_000
+"""Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
+EVENTS_SHOWN: Final = 100
+"""Newest events of a session in an answer."""
+ERROR_SHOWN: Final = 300
+ENDED_WITHIN_S: Final = 30.0
+
+
+class Lookups:
+    """The answers of one driver. One question is answered at a time."""
+
+    def __init__(self, prepared: PreparedQuery) -> None:
+        self._prepared, self._home = prepared, prepared.home
+        self._every_ms = LOCAL_EVERY_MS if is_local(self._home.control_base) else STORE_EVERY_MS
+        self._next = 0
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Answer a question, if there is one. Never raises."""
+        now = epoch_ms()
+        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next = now + self._every_ms
+        with suppress(OSError, SessionizerError):
+            for name in record_names(QUESTION_FILE.folder(self._home), "*.json"):
+                if self._begin(name.removesuffix(".json"), now):
+                    return
+
+    def end(self) -> None:
+        """Return when no part of it runs, because Spark must not be stopped under a job."""
+        if self._thread is not None:
+            self._thread.join(ENDED_WITHIN_S)
+
+    def _begin(self, name: str, now: int) -> bool:
+        """Begin to answer the question of this name. Remove a file whose asker is gone."""
+        if name.startswith("answer."):
+            answer = ANSWER_FILE.of(self._home, name.removeprefix("answer."))
+            found = answer.read()
+            if found is not None and now - found.at > KEPT_MS:
+                store_at(answer.path).remove()
+            return False
+        file = QUESTION_FILE.of(self._home, name)
+        question = file.read()
+        store_at(file.path).remove()
+        if question is None or now - question.at > KEPT_MS:
+            return False
+        self._thread = threading.Thread(target=self._answer, args=(name, question), name="lookup", daemon=True)
+        self._thread.start()
+        return True
+
+    def _answer(self, name: str, question: Question) -> None:
+        with suppress(SessionizerError, OSError):
+            ANSWER_FILE.of(self._home, name).write(self._find(question.key))
+
+    def _find(self, key: str) -> Answer:
+        try:
+            found = retained_batch(self._home)
+            group, sessions = read_sessions_of(self._prepared.spark, found, key)
+        except Exception as error:  # noqa: BLE001  the answer tells it, and the stream goes on
+            return Answer(at=epoch_ms(), key=key, error=redacted_and_cut(str(error), ERROR_SHOWN))
+        return Answer(
+            at=epoch_ms(),
+            key=key,
+            lineage=found.lineage,
+            batch_id=found.batch_id,
+            watermark_ms=found.watermark_ms,
+            key_group=group,
+            sessions=tuple(map(_cut, sessions)),
+        )
+
+
+def _cut(session: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**session, "events": session["events"][-EVENTS_SHOWN:]}
