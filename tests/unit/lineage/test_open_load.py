@@ -6,10 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sessionizer.control.history.straggler import GroupTime
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, load_of, p99, sum_loads
 from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.spark.driver.vital_signs import group_times
+from sessionizer.spark.sinks.write import BatchCounts
 
 NOW = 1_790_000_000_000
 MINUTE = 60_000
@@ -67,3 +70,16 @@ def test_the_report_travels_as_json_and_no_record_keeps_it() -> None:
     assert (there.load.took_ms, there.load.closed, there.load.heaviest) == (17, {"gap": 2}, (("a", 9),))
     assert there == report
     assert "load" not in report.as_dict()
+
+
+def test_a_group_that_was_called_twice_took_both_times() -> None:
+    def report(took_ms: int, *heaviest: tuple[str, int]) -> OpenInGroup:
+        load = GroupLoad(took_ms=took_ms, closed={"gap": 1}, heaviest=heaviest, p99_events=3)
+        return OpenInGroup(sessions=1, latest_due_ms=9, held_bytes=7, admitted=2, merged=True, load=load)
+
+    counts = BatchCounts(open_in_groups=[(3, report(5)), (1, report(7, ("a", 9))), (3, report(20, ("b", 4), ("c", 1)))])
+    assert group_times(counts) == (
+        GroupTime(group=3, took_ms=25, key="b", key_events=4, key_p99_events=3),
+        GroupTime(group=1, took_ms=7, key="a", key_events=9, key_p99_events=3),
+    )
+    assert counts.closed == {"gap": 3}
