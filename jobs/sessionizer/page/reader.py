@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
 from sessionizer.errors import SessionizerError, UnknownStream
+from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import entries_in
@@ -16,7 +17,7 @@ from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from sessionizer.control.history.mark import Mark
@@ -31,10 +32,14 @@ LEAST_SPAN_MS: Final = 10 * 60_000
 
 @dataclass
 class PageReader:
-    """The platform's ``home`` and folder of specs (``streams``)."""
+    """The platform's ``home`` and folder of specs (``streams``).
+
+    ``is_paused`` says whether the host has paused the DAG that supervises a stream. None if the host does not know.
+    """
 
     home: Path
     streams: Path
+    is_paused: Callable[[str], bool | None] = lambda _: None
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
 
@@ -44,7 +49,10 @@ class PageReader:
             now = epoch_ms()
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
                 views = [view for view in all_streams(self.home, self.streams) if view.specified or view.is_orphan]
-                self._fleet = {"at": now, "streams": [stream_row(view, _marks(view, now), now) for view in views]}
+                self._fleet = {
+                    "at": now,
+                    "streams": [stream_row(self._judged(view), _marks(view, now), now) for view in views],
+                }
             return self._fleet
 
     def stream(self, name: str, span: int, begin: int = 0) -> dict[str, Any] | None:
@@ -57,7 +65,7 @@ class PageReader:
         if not is_name(name):
             return None
         try:
-            view, now = find_view(self.home, self.streams, name), epoch_ms()
+            view, now = self._judged(find_view(self.home, self.streams, name)), epoch_ms()
         except UnknownStream:
             return None
         span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
@@ -67,6 +75,13 @@ class PageReader:
         history = History(samples, tuple(shown))
         past = Past(history=history, marks=marks, savepoints=_savepoints(view), lineages=_lineages(view))
         return stream_document(view, past, now, span)
+
+    def _judged(self, view: StreamView) -> StreamView:
+        """Return the stream with its health by what the host says about its supervisor now."""
+        paused = self.is_paused(view.name)
+        if paused is None:
+            return view
+        return replace(view, health=apply_pause(view.health, view.name, view.seen, paused=paused))
 
 
 def _samples(view: StreamView, since: int, now: int) -> tuple[Sample, ...]:

@@ -35,7 +35,13 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
     place = project or Project.from_environment()
     settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
     host = PageHost(may_open=may_open, may_read=may_read, sees=readable_dags, offers=runnable_dags, settings=settings)
-    return create_page(PageReader(place.home, place.streams), host)
+    return create_page(PageReader(place.home, place.streams, is_paused), host)
+
+
+def is_paused(stream: str) -> bool | None:
+    """Return whether Airflow has paused the supervisor of ``stream``. None if it has no such DAG."""
+    dag = DagModel.get_dagmodel(_dag(stream, Verb.SUPERVISE))
+    return None if dag is None or dag.is_stale else bool(dag.is_paused)
 
 
 def readable_dags(user: GetUserDep) -> Callable[[str], bool]:

@@ -75,6 +75,7 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
     for module in (security, streams):
         monkeypatch.setattr(module, "get_auth_manager", lambda: authority)
     monkeypatch.setattr(DagModel, "get_team_name", lambda *_, **__: None)
+    monkeypatch.setattr(DagModel, "get_dagmodel", lambda *_, **__: None)
     return authority
 
 

@@ -1,0 +1,39 @@
+"""The page knows a paused supervisor the moment it is paused, and no record of an earlier pause counts then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.records.airflow_records import PAUSE_FILE, PauseRecord
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.home.clock import epoch_ms
+from sessionizer.page.reader import PageReader
+
+if TYPE_CHECKING:
+    from support.processes.fabricated_platform import Platform
+
+
+@pytest.mark.parametrize(
+    ("noted", "answer", "rule"),
+    [
+        (None, True, "paused"),
+        (True, False, "working"),
+        (True, None, "paused"),
+        (False, True, "paused"),
+        (None, None, "working"),
+    ],
+)
+def test_what_the_host_says_now_counts(platform: Platform, noted: bool | None, answer: bool | None, rule: str) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 60_000, log="logs/driver.log"))
+    if noted is not None:
+        PAUSE_FILE.of(home).write(PauseRecord(paused=noted, at=epoch_ms()))
+    reader = PageReader(platform.home, platform.streams, {"visits": answer}.__getitem__)
+    (row,) = reader.fleet()["streams"]
+    assert row["health"]["rule"] == rule
+    document = reader.stream("visits", 3_600_000)
+    assert document is not None
+    assert document["row"]["health"] == row["health"]
