@@ -11,7 +11,7 @@ from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, load_of, p99, sum_loads
 from sessionizer.core.key_group.open_in_group import OpenInGroup
-from sessionizer.spark.driver.vital_signs import group_times
+from sessionizer.spark.driver.batch_history import group_times
 from sessionizer.spark.sinks.write import BatchCounts
 
 NOW = 1_790_000_000_000
