@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sessionizer.checkpoint.log_entries import CommitEntry
 
 WHOLE: Final = (".zip", ".snapshot")
-CHANGES: Final = (".changelog", ".delta")
 CHECKSUM: Final = ".crc"
 _STORE: Final = re.compile(rf"{STATE}/(\d+)/(\d+)/(?:([^/]+)/)?([^/]+)")
 _VERSION: Final = re.compile(r"(\d+)(?:_([^_.]+))?(\.zip|\.snapshot|\.changelog|\.delta)")

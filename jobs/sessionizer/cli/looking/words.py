@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NEVER: Final = "never"
 _WIDTH: Final = 200
-_TIMES: Final = ("started_at", "last_event_at", "would_end_at")
 _OF_EVENT: Final = ("event_time", "event_id", "closes")
 _GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored", "decoded", "first end", "timer")
 
