@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,29 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
-from sessionizer.core.key_group.distinct import surely_distinct
-from sessionizer.core.key_group.duplicates import Admissions, Verdicts, find_duplicates
+from sessionizer.core.key_group.cutting import REASONS, Bools, Int64s
 from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad, load_of
+from sessionizer.core.key_group.layout import LaidOut, laid_out
 from sessionizer.core.key_group.ordering import (
-    CapsOfRows,
-    Positions,
-    codes,
-    ordered_events,
-    session_order,
     whole_column,
 )
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.alignment import aligned, aligned_table, united
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
-from sessionizer.core.wire.event_size import sizes_that_count
-from sessionizer.core.wire.tombstones import stored_log, tombstones
-from sessionizer.core.wire.wide import is_wide, wide_type, widened
+from sessionizer.core.wire.alignment import aligned
+from sessionizer.core.wire.codec import mark_admitted
+from sessionizer.core.wire.tombstones import tombstones
+from sessionizer.core.wire.wide import is_wide, wide_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.core.definition.rules import Caps, SessionRules
+    from sessionizer.core.definition.rules import SessionRules
 
 
 DELETED_BEFORE_REWRITE: Final = 1 / 3
@@ -69,13 +61,6 @@ class Merged:
     open: Ends
     tombstones: pa.Table | None = None
     load: GroupLoad = NO_LOAD
-
-
-class Terms(NamedTuple):
-    """The terms by which a table's events were admitted and which they keep: their columns and their caps."""
-
-    columns: frozenset[str]
-    caps: Caps
 
 
 def merge(
@@ -123,97 +108,16 @@ def _ends_of(due: Int64s) -> Ends:
     return Ends(len(due), int(some.min()) if len(some) else None, int(some.max()) if len(some) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
-    """A log in session order.
-
-    ``events`` are all stored rows. ``order`` holds the positions of those that are neither deleted nor repeats, in
-    session order, ``cuts`` the sessions in that order.
-    """
-
-    events: pa.Table
-    order: Positions
-    cuts: Cuts
-    admissions: Admissions
-    conflicting: pa.Table | None
-    repeated: int
-
-
-def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> LaidOut:
-    """Return all sessions of a log, finished or not.
-
-    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
-    ``payload``.
-    """
-    stored = stored_log(log)
-    events = widened(_gathered(stored.tables, payload)).combine_chunks()
-    key, _ = codes(events, schema.KEY)
-    admissions = _admissions(stored.tables, rules)
-    refused = _refused(events, key, admissions, ~stored.deleted)
-    left_out = stored.deleted | refused.repeated | refused.conflicting
-    order = session_order(events, key)
-    order = order[~left_out[order]] if left_out.any() else order
-    sizes = sizes_that_count(events, admissions.caps)
-    caps = CapsOfRows.of(admissions.caps, admissions.terms[order])
-    cuts = cut_sessions(ordered_events(events, key, order, caps, sizes))
-    conflicting = events.filter(pa.array(refused.conflicting)) if refused.conflicting.any() else None
-    return LaidOut(events, order, cuts, admissions, conflicting, int(refused.repeated.sum()))
-
-
-def _refused(events: pa.Table, key: Int64s, admissions: Admissions, stored: Bools) -> Verdicts:
-    """Return the verdicts on all rows. Rows that are not ``stored`` any more are compared with nothing."""
-    verdicts = Verdicts.all_kept(events.num_rows)
-    ids = whole_column(events, schema.EVENT_ID)
-    if surely_distinct(ids if stored.all() else ids.filter(pa.array(stored))):
-        return verdicts
-    rows = np.flatnonzero(stored)
-    among = find_duplicates(events.filter(pa.array(stored)), key[rows], admissions.select(rows))
-    verdicts.repeated[rows], verdicts.conflicting[rows] = among.repeated, among.conflicting
-    return verdicts
-
-
-def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
-    """Return all rows, in the columns of all tables and of ``payload``. Columns that a row came without are null."""
-    columns = pa.schema([schema.payload_field(field) for field in payload])
-    if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
-        both = reduce(united, (*(table.schema for table in log), columns))
-        log = [aligned_table(table, both) for table in log]
-    return pa.concat_tables(log)
-
-
-def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
-    names = set(table.names)
-    return all(field.name in names and table.field(field.name).type.equals(field.type) for field in columns)
-
-
-def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
-    rows = [table.num_rows for table in log]
-    of_table = [Terms(frozenset(table.column_names), admitted_with(table) or rules.caps) for table in log]
-    distinct = list(dict.fromkeys(of_table))
-    return Admissions(
-        turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),
-        late_before=np.repeat(np.array([admitted_after(table) for table in log], np.int64), rows),
-        terms=np.repeat(np.array([distinct.index(terms) for terms in of_table], np.int64), rows),
-        columns=[terms.columns for terms in distinct],
-        caps=[terms.caps for terms in distinct],
-    )
-
-
-def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
-    """Return the rows of the selected ``sessions``, in order."""
-    return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
-
-
 def _deleted_rows(laid: LaidOut, final: Bools) -> Bools:
     """Return which stored rows belong to no open session after the ``final`` ones have left."""
     deleted = np.ones(laid.events.num_rows, np.bool_)
-    deleted[_rows_of(laid.order, laid.cuts, ~final)] = False
+    deleted[laid.rows_of(~final)] = False
     return deleted
 
 
 def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
     """Yield the events of the selected ``sessions``, one table for each terms, with only the columns of those terms."""
-    rows = _rows_of(laid.order, laid.cuts, sessions)
+    rows = laid.rows_of(sessions)
     for number, (columns, caps) in enumerate(zip(laid.admissions.columns, laid.admissions.caps, strict=True)):
         ours = rows[laid.admissions.terms[rows] == number]
         if len(ours):
@@ -227,7 +131,7 @@ def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.Reco
     if not which.any():
         return None
     length = laid.cuts.length[which]
-    rows = laid.events.take(pa.array(_rows_of(laid.order, laid.cuts, which))).combine_chunks()
+    rows = laid.events.take(pa.array(laid.rows_of(which))).combine_chunks()
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
     columns = {name: whole_column(rows, name) for name in rows.column_names}

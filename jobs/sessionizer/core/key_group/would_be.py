@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.key_group.merging import instants, laid_out, sessions_of
+from sessionizer.core.key_group.layout import laid_out
+from sessionizer.core.key_group.merging import instants, sessions_of
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.wide import pieces
 
