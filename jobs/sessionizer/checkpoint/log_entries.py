@@ -6,6 +6,7 @@ Every function takes the text of one file. It raises ValueError with the problem
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ NOT_READ: Final = "-"
 _OF_FILES: Final = "logOffset"
 FILES: Final = "files"
 """Kind of a source that lists files."""
+_UUID: Final = re.compile(r"[0-9a-fA-F]{1,8}(?:-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("v1",)}
 
 
@@ -110,10 +112,10 @@ def source_entries(text: str) -> list[dict[str, Any]]:
 
 
 def query_id(text: str) -> str:
-    """Return the id in ``metadata``."""
+    """Return the id in ``metadata``. Without a UUID the query does not start."""
     found = _object(text).get("id")
-    if not isinstance(found, str):
-        raise ValueError("it has no id of a query")  # noqa: TRY004  of the text, not of an argument
+    if not isinstance(found, str) or not _UUID.fullmatch(found):
+        raise ValueError("it has no id of a query")
     return found
 
 

@@ -123,7 +123,7 @@ def test_damage_does_what_is_told_and_the_steps_mend_it(spark: SparkSession, tmp
                 told = [(each.file, each.effect.name) for each in found.findings]
                 if not is_told_right(list(found.findings), outcome):
                     wrong.append((name, str(way), outcome, told))
-                steps = [step for each in found.findings for step in each.steps]
+                steps = list(dict.fromkeys(step for each in found.findings for step in each.steps))
                 mends = mended(trial, hurt, steps) if steps else None
                 if mends is False:
                     wrong.append((name, str(way), "the steps do not mend it", told))

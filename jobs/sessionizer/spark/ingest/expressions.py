@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
-from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.internals.trying import never_failing
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, shown_columns
 
@@ -41,7 +41,7 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
         found = beside.schema[_CHECKED].dataType
         # an aggregate takes no input that varies: a second look at what the guard let through
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
-    except ParseException as error:
+    except (ParseException, JavaError) as error:  # for some texts Spark's parser lacks the words of its refusal
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
     except AnalysisException as error:
         if error.getCondition() == VARIES:

@@ -44,8 +44,8 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
 def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
     try:
         return _checked(events, name, sql)
-    except PySparkException as error:
-        if error.getCondition() == VARIES:
+    except (PySparkException, JavaError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == VARIES:
             varying = "".join((error.getMessageParameters() or {}).values())
             raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
         names = ", ".join(column for column in events.columns if column != _SESSION)
