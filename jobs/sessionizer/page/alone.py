@@ -10,7 +10,8 @@ from fastapi import HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from sessionizer.page.app import HEADERS, PageHost, create_page
+from sessionizer.page.answers import HEADERS
+from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def create_page_alone(home: Path, streams: Path, token: str) -> FastAPI:
     host = PageHost(
         may_open=has_token,
         may_read=has_token,
+        may_read_rows=has_token,
         sees=_sees_all,
         offers=_offers_nothing,
         settings={"name": "alone"},

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import Depends, FastAPI, HTTPException, Query, Response
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.names import Verb, dag_id, supervised_stream
+from sessionizer.page.answers import ASSETS, answer_error, answer_file, answer_json
 from sessionizer.page.reader import PageReader  # noqa: TC001  FastAPI reads the annotations
-from sessionizer.redaction import redacted
+from sessionizer.page.row_routes import add_row_routes
 
-STATIC: Final = Path(__file__).parent / "static"
-TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-ASSETS: Final = frozenset(file.name for file in STATIC.iterdir() if file.suffix in {".css", ".js", ".svg"})
-HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 HOUR_MS: Final = 3_600_000
 
 
@@ -36,12 +25,14 @@ class PageHost:
     """Decisions of the page's host. Its functions are FastAPI dependencies.
 
     ``may_open`` refuses a user who may not open the page. ``may_read`` refuses one who may not see the stream of the
-    path's ``dag_id``. ``sees`` returns a function from a DAG id to whether the user may see its stream. ``offers``
-    tells the browser what the host has: the place of Airflow's API and what the user may do with the stream.
+    path's ``dag_id``, ``may_read_rows`` one who may not see its rows, keys and logs. ``sees`` returns a function from a
+    DAG id to whether the user may see its stream. ``offers`` tells the browser what the host has: the place of
+    Airflow's API and what the user may do with the stream.
     """
 
     may_open: Callable[..., Any]
     may_read: Callable[..., Any]
+    may_read_rows: Callable[..., Any]
     sees: Callable[..., Any]
     offers: Callable[..., Any]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +42,8 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
     """Make the application over the platform of ``reader``, with the rights of ``host``."""
     app = FastAPI(title="streams", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.reader = reader
-    app.add_exception_handler(SessionizerError, _answer_error)
+    for kind in (SessionizerError, OSError):
+        app.add_exception_handler(kind, answer_error)
     opens, reads = [Depends(host.may_open)], [Depends(host.may_open), Depends(host.may_read)]
 
     # The host is no global, so its dependencies cannot be in annotations, which FastAPI reads as text.
@@ -61,7 +53,7 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
         """Return the table of the streams that the user may see."""
         found = reader.fleet()
         rows = [row for row in found["streams"] if sees(dag_id(row["stream"], Verb.SUPERVISE))]
-        return _json({"at": found["at"], "streams": rows, "host": host.settings})
+        return answer_json({"at": found["at"], "streams": rows, "host": host.settings})
 
     def stream(
         dag_id: str,
@@ -74,35 +66,23 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
         found = reader.stream(name, span, begin) if name else None
         if found is None:
             raise HTTPException(404, "no such stream")
-        return _json({**found, "host": host.settings, "may": offers})
+        return answer_json({**found, "host": host.settings, "may": offers})
 
     app.get("/", dependencies=opens)(page)
     app.get("/assets/{name}", dependencies=opens)(asset)
     app.get("/api/fleet", dependencies=opens)(fleet)
     app.get("/api/streams/{dag_id}", dependencies=reads)(stream)
+    add_row_routes(app, reader, [*reads, Depends(host.may_read_rows)])
     return app
 
 
 def page() -> Response:
     """Return the page."""
-    return _file("index.html")
+    return answer_file("index.html")
 
 
 def asset(name: str) -> Response:
     """Return a module or style sheet of the page."""
     if name not in ASSETS:
         raise HTTPException(404, "no such file")
-    return _file(name)
-
-
-def _file(name: str) -> Response:
-    return FileResponse(STATIC / name, media_type=TYPES[Path(name).suffix], headers=HEADERS)
-
-
-def _json(content: dict[str, Any], status: int = 200) -> Response:
-    return JSONResponse(content, status_code=status, headers=HEADERS)
-
-
-def _answer_error(_request: Request, error: Exception) -> Response:
-    """Tell the browser of an error of ours in the form that the page shows."""
-    return _json({"error": type(error).__name__, "message": redacted(str(error))}, 503)
+    return answer_file(name)

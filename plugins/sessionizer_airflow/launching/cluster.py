@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from sessionizer.control.log_tail import fit_to_show
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.launching.local import end_process, start_detached
 from sessionizer_airflow.launching.spark_submit import submitter_environment
-from sessionizer_airflow.log_tail import fit_to_show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

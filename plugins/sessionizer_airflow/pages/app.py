@@ -9,6 +9,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from sessionizer.control.log_tail import tail
 from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
@@ -22,7 +23,6 @@ from sessionizer.lineage.active import locate_data
 from sessionizer.redaction import redacted
 from sessionizer.state.proof.page import page_of
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer_airflow.log_tail import tail
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
 from sessionizer_airflow.project import Project
 

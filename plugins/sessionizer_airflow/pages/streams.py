@@ -25,6 +25,7 @@ UPGRADE: Final = f"{PLATFORM}.upgrade"
 
 may_open = requires_access_view(AccessView.PLUGINS)
 may_read = requires_access_dag("GET")
+may_read_rows = requires_access_dag("GET", DagAccessEntity.TASK_LOGS)
 
 
 def create_streams_page(project: Project | None = None, *, pages: str) -> FastAPI:
@@ -34,7 +35,14 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
     """
     place = project or Project.from_environment()
     settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
-    host = PageHost(may_open=may_open, may_read=may_read, sees=readable_dags, offers=runnable_dags, settings=settings)
+    host = PageHost(
+        may_open=may_open,
+        may_read=may_read,
+        may_read_rows=may_read_rows,
+        sees=readable_dags,
+        offers=runnable_dags,
+        settings=settings,
+    )
     return create_page(PageReader(place.home, place.streams, is_paused), host)
 
 
@@ -63,6 +71,7 @@ def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
         "operate": _may_run(user, OPERATE),
         "upgrade": _may_run(user, UPGRADE),
         "approve": _may(user, OPERATE, "PUT", DagAccessEntity.HITL_DETAIL),
+        "rows": _may(user, dag_id, "GET", DagAccessEntity.TASK_LOGS),
     }
 
 

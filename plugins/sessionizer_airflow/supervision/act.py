@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
+from sessionizer.control.log_tail import last_words
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
@@ -16,7 +17,6 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.trial.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
     Adopt,
     Decision,

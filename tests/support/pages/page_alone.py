@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import contextmanager
@@ -9,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import uvicorn
 from fastapi.responses import FileResponse
 
-from sessionizer.page.alone import LOOPBACK, create_page_alone, listen
+from sessionizer.page.alone import COOKIE, LOOPBACK, create_page_alone, listen
 from support.processes.fabricated_fleet import fabricate, keep_beating
 from support.processes.fabricated_platform import Platform
 
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
+ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
+
+
+def ask(
+    platform: Platform, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
+) -> httpx.Response:
+    """The answer to a request, without a server."""
+    app = create_page_alone(platform.home, platform.streams, TOKEN)
+
+    async def call() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client:
+            return await client.get(path, headers=headers or {})
+
+    return asyncio.run(call())
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ def fabricate(platform: Platform) -> None:
         platform.add(name).prepare()
         write_desired(StreamHome.of(platform.home, name), DesiredState.RUNNING, by="olga", why="")
     for name, course in {"clicks": STEADY, "checkout": BEHIND, "mobile_app": POISON, "search": STEADY}.items():
-        _work(platform, name, course, now)
-    _work(platform, "video_plays", STEADY, now, silent_ms=11 * 60_000)
+        work(platform, name, course, now)
+    work(platform, "video_plays", STEADY, now, silent_ms=11 * 60_000)
     _idle(platform, "newsletter", now)
     _end(
         platform,
@@ -106,7 +106,7 @@ def keep_beating(platform: Platform, silent: AbstractSet[str] = frozenset()) -> 
             HEARTBEAT_FILE.of(home).write(replace(found, at=now, progress_at=now))
 
 
-def _work(platform: Platform, name: str, course: Course, now: int, silent_ms: int = 1_000) -> None:
+def work(platform: Platform, name: str, course: Course, now: int, silent_ms: int = 1_000) -> None:
     home = StreamHome.of(platform.home, name)
     home.prepare()
     lineage = start_lineage(home)
@@ -152,7 +152,9 @@ def _sample(course: Course, minute: int, lineage: str, at: int, drawn: random.Ra
         longest_ms=int(each * 1.3), phases={"plan": batch_ms // 10, "evaluate": batch_ms // 2, "write": batch_ms // 3,
         "commit": batch_ms // 16}, lag_ms=lag, source_lag=int(lag * rows / 60_000), watermark_ms=at - lag,
         open=int(rows * 0.4), state_bytes=int(rows * 90), sessions=rows // 20, late=rows // 900,
+        closed={"gap": rows // 20 - rows // 90, "max_events": rows // 90},
         refused=int(rows * course.refused(minute)), group=minute % 16, group_bytes=int(rows * 9),
+        group_p99_bytes=int(rows * 7), key="bot-7", key_events=9_000, key_p99_events=240, waited_ms=4_000,
     )  # fmt: skip
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from sessionizer.control.history.files import KEPT_MS
@@ -14,27 +12,13 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import epoch_ms
-from sessionizer.page.alone import COOKIE, create_page_alone, listen
+from sessionizer.page.alone import COOKIE, listen
 from sessionizer.page.documents import POINTS, bucket_ms
-from support.pages.page_alone import TOKEN
+from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
-
-ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
-
-
-def ask(
-    platform: Platform, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
-) -> httpx.Response:
-    app = create_page_alone(platform.home, platform.streams, TOKEN)
-
-    async def call() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client:
-            return await client.get(path, headers=headers or {})
-
-    return asyncio.run(call())
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/page.js", "/api/fleet", "/api/streams/clicks.supervise", "/?token=no"])

@@ -180,7 +180,10 @@ export class Charts {
     this.readout.textContent = point ? moment(point.at) : '';
     for (const { definition, node, plot, values } of this.figures) {
       if (node.hidden) continue;
-      definition.series.forEach((each, index) => (values[index].textContent = this.valueOf(definition, each)));
+      definition.series.forEach((each, index) => {
+        values[index].textContent = this.valueOf(definition, each);
+        if (definition.series.length > 4) values[index].parentElement.hidden = !this.data.points.some(each.of);
+      });
       const cursor = plot.querySelector('.cursor');
       if (!cursor) continue;
       cursor.setAttribute('visibility', point ? 'visible' : 'hidden');

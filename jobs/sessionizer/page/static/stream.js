@@ -6,6 +6,7 @@ import { Charts } from './charts.js';
 import { el, show } from './dom.js';
 import { bytes, duration, number } from './format.js';
 import { eventsOf, factsOf, findingOf, headOf, lineagesOf, linksOf } from './lists.js';
+import { Panels } from './panels.js';
 import { niceTime } from './scale.js';
 import { silentDrivers } from './silence.js';
 import { Timeline, chosenPoint } from './timeline.js';
@@ -14,6 +15,10 @@ const HOUR = 3600000;
 const SPANS = [['1 h', HOUR], ['6 h', 6 * HOUR], ['24 h', 24 * HOUR], ['7 d', 168 * HOUR]];
 const PARTS = ['head', 'acts', 'facts', 'found', 'none', 'chosen', 'marks', 'lineages', 'links'];
 const perBatch = (name) => (point) => (point.batches ? point[name] / point.batches : null);
+const REASONS = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes', 'other'];
+// what a release before this one wrote has no reasons
+const closedBy = (reason) => (point) =>
+  reason === 'other' ? Math.max(0, point.sessions - REASONS.reduce((sum, each) => sum + (point[`ended_by_${each}`] || 0), 0)) : point[`ended_by_${reason}`];
 const CHARTS = [
   { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
   { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: ['plan', 'evaluate', 'write', 'commit'].map((phase) => ({ label: phase, of: perBatch(phase) })) },
@@ -22,8 +27,10 @@ const CHARTS = [
   { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
   { title: 'State size', format: bytes, series: [{ label: 'bytes', of: (point) => point.state_bytes }] },
   { title: 'Late and refused rows', format: number, stacked: true, series: [{ label: 'late', of: (point) => point.late }, { label: 'refused', of: (point) => point.refused }] },
-  { title: 'Sessions written', format: number, stacked: true, series: [{ label: 'sessions', of: (point) => point.sessions }] },
-  { title: 'Heaviest key group', format: bytes, optional: true, series: [{ label: 'bytes', of: (point) => point.group_bytes }] },
+  { title: 'Sessions closed', format: number, stacked: true, series: REASONS.map((reason) => ({ label: reason.replace('_', ' '), of: closedBy(reason) })) },
+  { title: 'Key groups', format: bytes, optional: true, series: [{ label: 'heaviest', of: (point) => point.group_bytes }, { label: 'p99', of: (point) => point.group_p99_bytes }] },
+  { title: 'Events of an open session', format: number, optional: true, series: [{ label: 'largest', of: (point) => point.key_events }, { label: 'p99', of: (point) => point.key_p99_events }] },
+  { title: 'Waiting for the source', format: duration, tops: niceTime, optional: true, series: [{ label: 'a batch', of: perBatch('waited_ms') }] },
 ];
 
 export class StreamView {
@@ -58,12 +65,13 @@ export class StreamView {
     this.airflow = new Airflow(found.host);
     this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve) : null;
     this.parts = Object.fromEntries(PARTS.map((name) => [name, el('div', { class: name })]));
+    this.panels = found.may.rows === false ? null : new Panels(`${found.row.stream}.supervise`, () => this.span);
     this.spans = el('div', { class: 'spans', role: 'group', 'aria-label': 'Time shown' });
     const { head, acts, facts, found: findings, none, chosen, marks, lineages, links } = this.parts;
     this.axis = el('div', { class: 'over-time' }, this.timeline.node, chosen, this.charts.node);
     return [
       el('div', { class: 'intro' }, head, acts), findings, this.changes && this.changes.node, facts,
-      el('div', { class: 'bar' }, this.spans, this.charts.readout), none, this.axis, el('div', { class: 'lists' }, marks, lineages), links,
+      el('div', { class: 'bar' }, this.spans, this.charts.readout), none, this.axis, el('div', { class: 'lists' }, marks, lineages), this.panels && this.panels.node, links,
     ];
   }
 

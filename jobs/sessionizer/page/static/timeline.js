@@ -31,7 +31,7 @@ export class Timeline {
     this.fill(this.lanes.savepoints, saved, key(saved), chosen);
     this.fill(this.lanes.events, events, key(events), chosen);
     const count = Math.max(2, Math.floor(this.node.clientWidth / 90));
-    show(this.ticks, key(count), () => timeTicks(from, to, count).map((at) => this.put(el('span', {}, tick(at, to - from)), at)));
+    show(this.ticks, key(count), () => timeTicks(from, to, count).filter((at) => at - from > 0.02 * (to - from) && to - at > 0.02 * (to - from)).map((at) => this.put(el('span', {}, tick(at, to - from)), at)));
     this.chosenLine.hidden = chosen === null || chosen < from;
     if (chosen !== null) this.put(this.chosenLine, chosen);
   }

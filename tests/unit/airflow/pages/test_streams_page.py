@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api import security
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 
 from sessionizer.home.control_store import store_at
-from sessionizer.page.app import ASSETS
+from sessionizer.page.answers import ASSETS
 from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.pages import streams
 from sessionizer_airflow.pages.app import create_app
@@ -33,12 +34,18 @@ ROUTES: Final = {
     "/streams-page/assets/{name}",
     "/streams-page/api/fleet",
     "/streams-page/api/streams/{dag_id}",
+    "/streams-page/api/streams/{dag_id}/find",
+    "/streams-page/api/streams/{dag_id}/live",
+    "/streams-page/api/streams/{dag_id}/log",
+    "/streams-page/api/streams/{dag_id}/refused",
     "/sessionizer/{dag_id}/log",
     "/sessionizer/{dag_id}/spark-ui",
     "/sessionizer/{dag_id}/tables",
     "/sessionizer/{dag_id}/proof/{proof_id}",
 }
 """Every route that the plugin adds to Airflow. A new one needs a row here, and its rights below."""
+OF_ROWS: Final = ("/find", "/live", "/log", "/refused", "/proof/{proof_id}")
+"""Ends of the routes that show rows, keys or logs."""
 
 
 @dataclass
@@ -48,11 +55,16 @@ class Authority:
     reads: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
     opens: bool = True
+    sees_logs: bool = True
 
     def is_authorized_view(self, **_: Any) -> bool:
         return self.opens
 
-    def is_authorized_dag(self, *, method: str, details: Any, **_: Any) -> bool:
+    def is_authorized_dag(
+        self, *, method: str, details: Any, access_entity: DagAccessEntity | None = None, **_: Any
+    ) -> bool:
+        if access_entity is DagAccessEntity.TASK_LOGS and not self.sees_logs:
+            return False
         return details.id in (self.reads if method == "GET" else self.runs)
 
 
@@ -92,7 +104,7 @@ def ask(app: FastAPI, path: str, method: str = "GET", *, user: str | None = "olg
     async def call() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://airflow.example") as client:
-            return await client.request(method, path)
+            return await client.request(method, path, headers={"x-event": "a"})
 
     return asyncio.run(call())
 
@@ -143,6 +155,12 @@ def test_a_user_who_may_open_the_page_sees_only_streams_whose_dags_they_may_read
     assert ask(app, paths(route).replace("clicks", "visits")).status_code == 403
 
 
+@pytest.mark.parametrize("route", sorted(route for route in ROUTES if route.endswith(OF_ROWS)))
+def test_rows_and_logs_need_the_right_to_read_logs(route: str, platform: Platform, authority: Authority) -> None:
+    authority.reads, authority.sees_logs = {"clicks.supervise"}, False
+    assert ask(app_of(platform, route), paths(route)).status_code == 403
+
+
 @pytest.mark.parametrize("route", sorted(ROUTES))
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_no_other_method(route: str, method: str, platform: Platform, authority: Authority) -> None:
@@ -169,7 +187,8 @@ def test_the_table_lists_what_the_user_may_read(platform: Platform, authority: A
 def test_a_viewer_is_offered_no_action(runs: set[str], may: set[str], platform: Platform, authority: Authority) -> None:
     authority.reads, authority.runs = {"clicks.supervise"}, runs
     assert ask(apps(platform)[STREAMS], "/api/streams/clicks.supervise").json()["may"] == {
-        each: each in may for each in ("start", "stop", "operate", "upgrade", "approve")
+        "rows": True,
+        **{each: each in may for each in ("start", "stop", "operate", "upgrade", "approve")},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer_airflow.log_tail import LINE_LIMIT, READ_BYTES, last_words, tail
+from sessionizer.control.log_tail import LINE_LIMIT, READ_BYTES, last_words, tail
 
 if TYPE_CHECKING:
     from pathlib import Path
