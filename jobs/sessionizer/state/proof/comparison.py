@@ -5,7 +5,6 @@ Rows are paired by their key. Rows of one key are paired in the order of their o
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.state.proof.columns import differing_rows
+from sessionizer.state.proof.samples import Sample, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 10
 """Rows of each kind of difference that are shown."""
-_TEXT: Final = 200
-"""Characters of a value in a sample."""
 
 
 class Kind(StrEnum):
@@ -64,15 +62,6 @@ TABLES: Final = (
     ComparedTable("conflicting_duplicates", QUARANTINE, ("key", "clock", "event_id"), ("quarantined_at", "date")),
 )
 """The compared tables. A conflicting duplicate is compared by the fields of its event, which ``raw`` holds as JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A row that differs: its ``key``, and the values that it has on each side, as text. None: the side lacks it."""
-
-    key: Mapping[str, str | None]
-    old: Mapping[str, str | None] | None
-    new: Mapping[str, str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +110,7 @@ def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: in
     _, in_old, in_new = np.intersect1d(old_ids, new_ids, assume_unique=True, return_indices=True)
     lone_old = np.setdiff1d(np.arange(len(old_ids)), in_old, assume_unique=True)
     lone_new = np.setdiff1d(np.arange(len(new_ids)), in_new, assume_unique=True)
-    sampler = _Sampler(table.key, names, samples)
+    sampler = Sampler(table.key, names, samples)
     changed = _changed_pairs(old.take(pa.array(in_old)), new.take(pa.array(in_new)), sampler)
     found = [
         _lone_rows(Kind.ONLY_OLD, old, lone_old, sampler),
@@ -186,7 +175,7 @@ def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
     return numbers
 
 
-def _changed_pairs(old: pa.Table, new: pa.Table, sampler: _Sampler) -> list[Difference]:
+def _changed_pairs(old: pa.Table, new: pa.Table, sampler: Sampler) -> list[Difference]:
     """Group the pairs that differ by the columns in which they differ."""
     marks: dict[str, Any] = {}
     for name in old.column_names:
@@ -204,53 +193,5 @@ def _changed_pairs(old: pa.Table, new: pa.Table, sampler: _Sampler) -> list[Diff
     return found
 
 
-def _lone_rows(kind: Kind, rows: pa.Table, members: Indices, sampler: _Sampler) -> Difference:
-    return Difference(kind, (), len(members), sampler.lone(kind, rows, members))
-
-
-@dataclass(frozen=True, slots=True)
-class _Sampler:
-    """Maker of samples: the first rows of each kind of difference, with their values as text."""
-
-    key: tuple[str, ...]
-    names: list[str]
-    most: int
-
-    def lone(self, kind: Kind, rows: pa.Table, members: Indices) -> tuple[Sample, ...]:
-        """Show rows that one side lacks, without the columns of the key."""
-        others = [name for name in self.names if name not in self.key]
-        shown = [(self._texts(row, self.key), self._texts(row, others)) for row in self._rows(rows, members)]
-        if kind is Kind.ONLY_OLD:
-            return tuple(Sample(key, values, None) for key, values in shown)
-        return tuple(Sample(key, None, values) for key, values in shown)
-
-    def pairs(self, old: pa.Table, new: pa.Table, members: Indices, columns: Sequence[str]) -> tuple[Sample, ...]:
-        """Show rows that both sides have, with their values in ``columns``."""
-        pairs = zip(self._rows(old, members), self._rows(new, members), strict=True)
-        return tuple(
-            Sample(self._texts(before, self.key), self._texts(before, columns), self._texts(now, columns))
-            for before, now in pairs
-        )
-
-    def _rows(self, rows: pa.Table, members: Indices) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = rows.take(pa.array(members[: self.most])).to_pylist()
-        return found
-
-    def _texts(self, row: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str | None]:
-        return {path: _text(_value_at(row, path.split("."))) for path in paths}
-
-
-def _value_at(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401  a value of a row
-    for number, name in enumerate(path):
-        if isinstance(value, list):
-            return [_value_at(each, path[number:]) for each in value]
-        value = value.get(name) if value is not None else None
-    return value
-
-
-def _text(value: Any) -> str | None:  # noqa: ANN401  a value of a row
-    if value is None:
-        return None
-    nested = isinstance(value, list | dict)
-    text = json.dumps(value, default=str, ensure_ascii=False) if nested else str(value)
-    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+def _lone_rows(kind: Kind, rows: pa.Table, members: Indices, sampler: Sampler) -> Difference:
+    return Difference(kind, (), len(members), sampler.lone(rows, members, is_old=kind is Kind.ONLY_OLD))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.proof.comparison import Sample
     from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
+    from sessionizer.state.proof.samples import Sample
 
 _WORDS: Final = {
     Verdict.EQUAL: "Equal: every row is identical.",

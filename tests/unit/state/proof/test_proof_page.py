@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.state.proof.comparison import Difference, Kind, Sample
+from sessionizer.state.proof.comparison import Difference, Kind
 from sessionizer.state.proof.page import proof_page
 from sessionizer.state.proof.result import (
     Death,
@@ -19,6 +19,7 @@ from sessionizer.state.proof.result import (
     Verdict,
     release_differences,
 )
+from sessionizer.state.proof.samples import Sample
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
