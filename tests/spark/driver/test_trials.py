@@ -18,13 +18,15 @@ from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.state.commands import rollback
+from sessionizer.state.commands.restore import Restore
 from sessionizer.stream_spec.loading.spec_file import SpecFile
-from support.expected.landed import landed
+from support.expected.landed import assert_as_defined, landed
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed
+from support.verbs.restored_stream import Restored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,3 +117,24 @@ def test_a_driver_goes_back_and_on_as_if_the_lineage_had_never_been(
     drain(spark, steady)
     assert landed(steady).sessions
     assert landed(failed.stage) == landed(steady)
+
+
+@pytest.mark.long
+def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path / "restored", clicks_spec())
+    clicks = write_click_files(stage.feed, files=2)
+    catch_up(spark, stage)
+    home, before = stage.stream_home, str(stage.lineage)
+    restored = Restored.saved(spark, stage, None, clicks)
+    done = restored.restore(command=Restore(trial=1, back_if_unfit=True))
+    assert stage.lineage == done.lineage_to != before
+    (stage.feed / "bad.json").write_bytes(b"no click\n" * 200)
+    with pytest.raises(LineageLeft):
+        run(stage, "unfit")
+    lease = acquire(home, "next")
+    go_back_if_due(home, lease, DriverOptions("next", master="local[2]"), lambda _: None)
+    lease.release()
+    assert stage.lineage == before
+    (stage.feed / "bad.json").unlink()
+    drain(spark, stage)
+    assert_as_defined(stage, clicks)

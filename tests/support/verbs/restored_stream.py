@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 FILES = 5
 SAVED_AFTER = 2
 OPERATION = "20261123T080000-abc123"
+WITHOUT_TRIAL = Restore(trial=0)
 
 
 @dataclass(slots=True)
@@ -99,10 +100,12 @@ class Restored:
         begun = pending_operation(home) is not None
         return move_of(home, self.manifest, self.root, begun=begun) if self.root is not None else None
 
-    def restore(self, operation: str = OPERATION, leave_out: Sequence[str] = ()) -> OperationRecord:
+    def restore(
+        self, operation: str = OPERATION, leave_out: Sequence[str] = (), command: Restore = WITHOUT_TRIAL
+    ) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, found, move, command = self.stage.stream_home, self.plan(*leave_out), self.move(), Restore(trial=0)
-        plan = command.plan(replace(found, decision=replace(found.decision, trial=None)))
+        home, found, move = self.stage.stream_home, self.plan(*leave_out), self.move()
+        plan = command.plan(replace(found, decision=replace(found.decision, trial=command.terms)))
         begun = replace(
             begun_restore(operation, savepoint=self.manifest.id),
             digest=plan.digest,
