@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.log_entries import text_of
 from sessionizer.checkpoint.names import OPERATOR, STATE
+from sessionizer.home.data_files import all_entries_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,8 +99,7 @@ def is_description(name: str) -> bool:
 
 def move_schema(checkpoint: DataPath, uri: str) -> None:
     """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
-    files: list[DataPath] = [*(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2").iterdir()]
-    for file in files:
+    for file in all_entries_in(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
         if file.name.startswith("."):
             file.unlink()
             continue

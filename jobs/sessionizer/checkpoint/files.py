@@ -80,7 +80,8 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
         return
     root = checkpoint.path.rstrip("/")
     for path, about in checkpoint.fs.find(checkpoint.path, detail=True).items():
-        yield path[path.index(root) + len(root) + 1 :], int(about["size"])
+        if not path.endswith("/"):  # what marks a folder in an object store
+            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
 
 
 def hadoop_file(name: str) -> str:

@@ -37,6 +37,8 @@ DELTA_LOG: Final = "_delta_log"
 _COMMIT: Final = re.compile(r"(\d{20})\.json$")
 """Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
 
+_KEEPS_FOLDER: Final = ".folder"
+
 _Of = TypeVar("_Of")
 _Made = TypeVar("_Made")
 
@@ -54,6 +56,16 @@ def copy_file(source: DataPath, target: DataPath) -> None:
         return
     with source.open("rb") as opened, target.open("wb") as copy:
         shutil.copyfileobj(opened, copy)
+
+
+def make_listed_folder(folder: DataPath) -> None:
+    """Make a folder whose files Spark lists while there is none yet. Raises OSError.
+
+    In an object store a folder exists only by its files, so there a hidden one keeps it. Spark skips hidden files.
+    """
+    folder.mkdir(parents=True)
+    if not isinstance(folder, Path) and folder.protocol not in ON_HADOOP:
+        (folder / _KEEPS_FOLDER).write_bytes(b"0")
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
@@ -101,17 +113,24 @@ def examine_data_json(path: DataPath) -> Reading[JsonObject]:
 
 def names_in(folder: DataPath) -> list[str]:
     """List the names in ``folder``, including hidden ones. Empty if there is no such folder. Raises OSError."""
-    return [entry.name for entry in _all_in(folder)]
+    return [entry.name for entry in all_entries_in(folder)]
 
 
 def entries_in(folder: DataPath) -> list[DataPath]:
     """List the entries of ``folder`` by name, without hidden ones. Empty if there is no folder. Raises OSError."""
-    return sorted((entry for entry in _all_in(folder) if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    entries = (entry for entry in all_entries_in(folder) if not entry.name.startswith("."))
+    return sorted(entries, key=lambda entry: entry.name)
 
 
-def _all_in(folder: DataPath) -> list[DataPath]:
+def all_entries_in(folder: DataPath) -> list[DataPath]:
+    """List the entries of ``folder``, including hidden ones. Empty if there is no folder. Raises OSError."""
     try:
-        return list(cast("Iterator[DataPath]", folder.iterdir()))
+        if isinstance(folder, Path) or folder.protocol in ON_HADOOP:
+            return list(cast("Iterator[DataPath]", folder.iterdir()))
+        own = folder.path.rstrip("/")
+        listed = (str(name).rstrip("/") for name in folder.fs.ls(folder.path, detail=False))
+        # Hadoop's connectors keep an empty object in the place of a folder, which is listed inside of it
+        return [folder / name.rpartition("/")[2] for name in listed if name.lstrip("/") != own.lstrip("/")]
     except (FileNotFoundError, NotADirectoryError):  # the second is what fsspec says of a folder that is not there
         return []
 
@@ -131,8 +150,16 @@ def relative_name(path: DataPath, folder: DataPath) -> str:
 
 
 def rename_folder(folder: DataPath, target: DataPath) -> None:
-    """Rename ``folder`` to ``target``, which must not exist. An object store does it file by file. Raises OSError."""
-    cast("Path", folder).rename(cast("Path", target))
+    """Rename ``folder`` to ``target``, which must not exist. An object store does it file by file. Raises OSError.
+
+    There, hidden files are left out.
+    """
+    if isinstance(folder, Path) or folder.protocol in ON_HADOOP:
+        cast("Path", folder).rename(cast("Path", target))
+        return
+    for file in files_below(folder):
+        folder.fs.cp_file(cast("UPath", file).path, cast("UPath", target / relative_name(file, folder)).path)
+    remove_tree(folder)
 
 
 def remove_tree(folder: DataPath) -> None:

@@ -72,7 +72,9 @@ class UriStore:
     def names(self) -> list[str]:
         """List the names in the folder."""
         listed = self._ask(lambda: self._system.ls(self._path.path, detail=False))
-        return [str(name).rstrip("/").rpartition("/")[2] for name in listed]
+        # a tool may have left an empty object in the place of a folder, which is listed inside of it
+        inside = (str(name).rstrip("/") for name in listed if str(name).rstrip("/") != self._path.path.rstrip("/"))
+        return [name.rpartition("/")[2] for name in inside]
 
     def exists(self) -> bool:
         """Whether there is such a file or folder."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import make_listed_folder, names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.json_file import have_folder
@@ -102,12 +102,14 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     """
     lineage = minted_id(epoch_ms())
     # the data first, because a lineage is found by its data if its maker was killed
-    for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
-        try:
-            directory.mkdir(parents=True)
-            close_to_others(directory.parent)
-        except OSError as error:
-            raise refused(directory, "a directory of a new lineage", error) from error
+    directory = home.checkpoint(lineage)
+    try:
+        directory.mkdir(parents=True)
+        close_to_others(directory.parent)
+        directory = home.punctuations(lineage)
+        make_listed_folder(directory)
+    except OSError as error:
+        raise refused(directory, "a directory of a new lineage", error) from error
     have_folder(home.lineage(lineage).records, "a directory of a new lineage")
     write_checkpoint_record(home, lineage)
     write_fingerprint(home, lineage, present_fingerprint())

@@ -14,7 +14,7 @@ from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
-from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_files import make_listed_folder, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.left_out import LEFT_OUT_FILE
@@ -82,7 +82,7 @@ class NewLineage:
         remove_abandoned(self.home)
         self.lineage = make_lineage(self.home, self.handover.spec)
         ORIGIN_FILE.of(self.home, self.lineage).write(self.handover.origin)
-        self.home.lineage(self.lineage).no_events.mkdir()
+        make_listed_folder(self.home.lineage(self.lineage).no_events)
         self._finish_part(Step.MADE)
         with reading_state(self.spark), self._settings():
             first = self._first_log(given)
