@@ -28,6 +28,8 @@ _S3A: Final = {
     # Hadoop knows S3A by s3a:// only; s3:// is what people and all other readers of the tables write
     "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    # Spark uploads state files so. S3A's own way for it is asynchronous, and failed beside Spark's Netty
+    "fs.s3a.optimized.copy.from.local.enabled": "false",
 }
 _S3_ADDRESS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _S3_REGION: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")

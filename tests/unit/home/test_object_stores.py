@@ -10,6 +10,7 @@ from sessionizer.launch.jars import jar_names
 ALWAYS = {
     "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    "fs.s3a.optimized.copy.from.local.enabled": "false",
     "fs.gs.auth.type": "APPLICATION_DEFAULT",
 }
 SECRET = "of-tests"  # noqa: S105  it is none
