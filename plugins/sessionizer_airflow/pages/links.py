@@ -14,6 +14,7 @@ from airflow.sdk.configuration import conf
 
 from sessionizer.home.names import Verb, dag_id, minted_second
 from sessionizer.state.proof.page import kept_pages
+from sessionizer_airflow.house import PLATFORM
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
 if TYPE_CHECKING:
@@ -53,11 +54,15 @@ def _streams_page() -> ASGIApp:
 
 
 def views() -> list[dict[str, Any]]:
-    """Return the entries of Airflow's navigation: the table of streams, and a tab on DAGs."""
+    """Return the entries of Airflow's navigation: the table of streams, and tabs on DAGs, runs and task instances.
+
+    Airflow 3.3 shows the tabs on every DAG. Later ones show them where ``applies_to`` fits.
+    """
     href = f"{STREAMS.lstrip('/')}/"
     fleet = {"name": "Streams", "href": href, "destination": "nav", "url_route": "streams", "nav_top_level": True}
-    stream = {"name": "Stream", "href": f"{href}?dag_id={{DAG_ID}}", "destination": "dag", "url_route": "stream"}
-    return [fleet, stream]
+    stream = {"name": "Stream", "href": f"{href}?dag_id={{DAG_ID}}", "applies_to": {"dag_tags": [PLATFORM]}}
+    places = {"dag": "stream", "dag_run": "stream-of-run", "task_instance": "stream-of-task"}
+    return [fleet, *({**stream, "destination": place, "url_route": route} for place, route in places.items())]
 
 
 class PageLink(BaseOperatorLink):

@@ -16,6 +16,7 @@ from sessionizer.page.alone import COOKIE, listen
 from sessionizer.page.documents import POINTS, bucket_ms
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
+from support.processes.fabricated_fleet import STEADY, work
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
@@ -124,6 +125,17 @@ def test_a_refresh_of_50_streams_is_small(platform: Platform) -> None:
             name, batch_id=number, rows_per_second=1234.5, open_keys=99_999, lineage="20261126T003357-79b894"
         )
     assert len(ask(platform, "/api/fleet", headers=ENTERED).content) < 50_000
+
+
+def test_a_refresh_of_a_stream_with_a_week_of_history_is_small(platform: Platform) -> None:
+    now = epoch_ms()
+    platform.add("clicks")
+    work(platform, "clicks", STEADY, now)
+    whole, newest = (
+        len(ask(platform, f"/api/streams/clicks.supervise?span={KEPT_MS}&begin={begin}", headers=ENTERED).content)
+        for begin in (0, now - 60_000)
+    )
+    assert newest < 10_000 < whole < 150_000
 
 
 def test_only_the_loopback_interface_is_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:

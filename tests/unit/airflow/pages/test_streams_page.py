@@ -225,6 +225,10 @@ def test_the_page_names_no_other_host(platform: Platform, authority: Authority) 
 
 
 def test_the_page_is_in_the_navigation_and_on_dags() -> None:
-    fleet, stream = views()
+    fleet, *tabs = views()
     assert (fleet["destination"], fleet["nav_top_level"], fleet["href"]) == ("nav", True, "streams-page/")
-    assert (stream["destination"], stream["href"]) == ("dag", "streams-page/?dag_id={DAG_ID}")
+    assert [tab["destination"] for tab in tabs] == ["dag", "dag_run", "task_instance"]
+    assert {(tab["href"], *tab["applies_to"]["dag_tags"]) for tab in tabs} == {
+        ("streams-page/?dag_id={DAG_ID}", "sessionizer")
+    }
+    assert len({view["url_route"] for view in views()}) == 4
