@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,12 @@ def is_worth_it(log: Log) -> bool:
     )
 
 
-LOGS = examples_of(logs([Clock.EVENT_TIME], drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
+@cache
+def drawn_logs() -> list[Log]:
+    """Draw the log of each stream, when the first one runs: every worker of a run imports this file."""
+    return examples_of(logs([Clock.EVENT_TIME], drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
+
+
 NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(STREAMS)]
 
 
@@ -60,7 +66,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for ahead in range(number, min(number + AT_A_TIME, last)):
             if ahead not in running:
                 root = tmp_path_factory.mktemp(f"stream-{ahead}-")
-                running[ahead] = pool.submit(tell, spark.newSession(), LOGS[ahead], ahead, DRIVERS, root)
+                running[ahead] = pool.submit(tell, spark.newSession(), drawn_logs()[ahead], ahead, DRIVERS, root)
         return running[number].result()
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:

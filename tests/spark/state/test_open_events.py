@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,7 +55,9 @@ class Case:
     setting: Setting
 
 
+@cache
 def cases() -> list[Case]:
+    """Draw the logs when the first one runs: every worker of a run imports this file."""
     return [case for mode in ALL_MODES for case in cases_of(mode)]
 
 
@@ -70,9 +73,6 @@ def case_of(log: Log, chance: random.Random) -> Case:
     return Case(as_specified(log), Setting(chance.choice((2, 3)), chance.choice((1, 30)), paces))
 
 
-CASES = cases()
-
-
 def param_of_log(number: int) -> Any:
     """All logs but the first."""
     return pytest.param(number, marks=pytest.mark.long if number else ())
@@ -85,23 +85,23 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     def run(number: int) -> tuple[Streamed, Path]:
         if number not in done:
             home = tmp_path_factory.mktemp(f"log-{number}-")
-            done[number] = stream(spark, CASES[number].log, CASES[number].setting, home), home / "checkpoint"
+            done[number] = stream(spark, cases()[number].log, cases()[number].setting, home), home / "checkpoint"
         return done[number]
 
     return run
 
 
 def test_the_logs_have_something_open() -> None:
-    open_events = [len(sessionize(case.log.batches, case.log.rules).open_events) for case in CASES]
-    assert sum(count > 0 for count in open_events) > len(CASES) // 2
-    assert {case.log.rules.clock for case in CASES} == set(ALL_MODES)
+    open_events = [len(sessionize(case.log.batches, case.log.rules).open_events) for case in cases()]
+    assert sum(count > 0 for count in open_events) > len(cases()) // 2
+    assert {case.log.rules.clock for case in cases()} == set(ALL_MODES)
 
 
-@pytest.mark.parametrize("number", [param_of_log(number) for number in range(len(CASES))])
+@pytest.mark.parametrize("number", [param_of_log(number) for number in range(LOGS_OF_A_MODE * len(ALL_MODES))])
 def test_the_rows_of_a_batch_are_what_is_open_after_it(
     spark: SparkSession, streamed: Callable[[int], tuple[Streamed, Path]], number: int
 ) -> None:
-    (outcome, checkpoint), case = streamed(number), CASES[number]
+    (outcome, checkpoint), case = streamed(number), cases()[number]
     last = len(outcome.batches) - 1
     for batch_id in sorted({last // 2, last}):
         assert_open(spark, outcome, case, state_of(checkpoint, case, batch_id))
@@ -145,4 +145,4 @@ def test_a_commit_tells_the_watermark_of_the_next_batch(
     assert len(set(told)) > 1
     assert told[:-1] == [planned_batch(checkpoint, batch_id).watermark_ms for batch_id in committed[1:]]
     nothing_more = replace(outcome.batches[-1], events=(), floor_ms=None, timeout_changes={})
-    assert told[-1] == max(0, sessionize([*outcome.batches, nothing_more], CASES[number].log.rules).watermark_ms)
+    assert told[-1] == max(0, sessionize([*outcome.batches, nothing_more], cases()[number].log.rules).watermark_ms)
