@@ -18,8 +18,8 @@ from sessionizer.deployment.waiting import find_waiting, what_follows
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.damages import damaged_records
-from sessionizer.fleet.health.read_facts import health_of
 from sessionizer.fleet.operation_words import abandoned_line, returned_line
+from sessionizer.fleet.read_facts import health_of
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
