@@ -72,4 +72,4 @@ def test_the_answer_about_a_key_says_when_its_session_closes(tmp_path: Path, rev
         Answer(at=1, key="a", batch_id=7),
         Answer(at=1, key="a", error="its batch is gone"),
     ):
-        reviewed(find_key("visits", "a", nowhere, answer.to_json())["says"])
+        reviewed(find_key("visits", "a", nowhere, answer.to_json(), within_s=60)["says"])

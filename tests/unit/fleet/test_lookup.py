@@ -16,7 +16,7 @@ from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, HeavyKey
 from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.errors import LookupNotInstalled
-from sessionizer.fleet.lookup import find, samples
+from sessionizer.fleet.lookup import samples
 from sessionizer.fleet.lookup.find import find_event, find_key
 from sessionizer.fleet.lookup.live import live_figures
 from sessionizer.fleet.lookup.samples import refused_rows
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
+PATIENCE_S = 120.0
 START = datetime(2026, 11, 26, tzinfo=UTC)
 INSTANT = pa.timestamp("us", tz="UTC")
 EVENTS = pa.list_(pa.struct([pa.field("event_time", INSTANT), pa.field("event_id", pa.string())]))
@@ -83,7 +84,7 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_the_last_closed_sessions_of_a_key_newest_first(locations: dict[str, str], reviewed: Reviewed) -> None:
-    found = find_key("clicks", "alice", locations)
+    found = find_key("clicks", "alice", locations, within_s=PATIENCE_S)
     assert [row["session_id"] for row in found["closed"]] == [f"s-alice-{hour}" for hour in (8, 7, 6, 5, 4)]
     newest = found["closed"][0]
     assert (newest["ended_at"], newest["close_reason"]) == (int(at(9).timestamp() * 1000), "gap")
@@ -92,10 +93,10 @@ def test_the_last_closed_sessions_of_a_key_newest_first(locations: dict[str, str
 
 
 def test_a_key_that_no_table_has_and_one_that_came_late(locations: dict[str, str], reviewed: Reviewed) -> None:
-    nobody = find_key("clicks", "nobody", locations)
+    nobody = find_key("clicks", "nobody", locations, within_s=PATIENCE_S)
     assert nobody["closed"] == []
     reviewed(nobody["says"])
-    found = find_key("clicks", "carl", locations)
+    found = find_key("clicks", "carl", locations, within_s=PATIENCE_S)
     assert [row["event_id"] for row in found["late"]] == ["l-1"]
 
 
@@ -110,26 +111,23 @@ def test_a_key_that_no_table_has_and_one_that_came_late(locations: dict[str, str
     ],
 )
 def test_where_an_event_went(locations: dict[str, str], event: str, where: list[str], reviewed: Reviewed) -> None:
-    found = find_event("clicks", event, locations)
+    found = find_event("clicks", event, locations, within_s=PATIENCE_S)
     assert (found["where"], found["complete"]) == (where, True)
     reviewed(found["says"])
 
 
 def test_a_table_that_is_not_there_and_one_without_events(tmp_path: Path, locations: dict[str, str]) -> None:
     nowhere = {name: str(tmp_path / name) for name in locations}
-    assert find_event("clicks", "x", nowhere)["complete"]
+    assert find_event("clicks", "x", nowhere, within_s=PATIENCE_S)["complete"]
     row = session("alice", 1)
     del row["events"]
     append(nowhere[SESSIONS], [row])
-    assert find_event("clicks", "x", nowhere)["where"] == []
-    assert len(find_key("clicks", "alice", nowhere)["closed"]) == 1
+    assert find_event("clicks", "x", nowhere, within_s=PATIENCE_S)["where"] == []
+    assert len(find_key("clicks", "alice", nowhere, within_s=PATIENCE_S)["closed"]) == 1
 
 
-def test_a_lookup_without_time_says_what_it_left_out(
-    locations: dict[str, str], monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed
-) -> None:
-    monkeypatch.setattr(find, "WITHIN_S", -1.0)
-    found = find_event("clicks", "x-2", locations)
+def test_a_lookup_without_time_says_what_it_left_out(locations: dict[str, str], reviewed: Reviewed) -> None:
+    found = find_event("clicks", "x-2", locations, within_s=-1)
     assert (found["where"], found["complete"]) == ([], False)
     assert found["tables"][SESSIONS] == {"files_read": 0, "files": 10, "complete": False}
     reviewed(found["says"])
@@ -148,7 +146,7 @@ def test_the_scan_ends_when_no_older_file_can_change_the_answer(locations: dict[
 
 
 def test_refused_rows_by_reason(locations: dict[str, str]) -> None:
-    found = refused_rows("clicks", locations, int(at(1).timestamp() * 1000))
+    found = refused_rows("clicks", locations, int(at(1).timestamp() * 1000), within_s=PATIENCE_S)
     assert [(each["reason"], each["count"]) for each in found["reasons"]] == [("malformed", 4), ("null_key", 1)]
     worst = found["reasons"][0]
     assert [row["batch_id"] for row in worst["rows"]] == [4, 3, 2]
@@ -162,7 +160,7 @@ def test_without_the_packages_the_error_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(LookupNotInstalled):
-        find_key("clicks", "alice", locations)
+        find_key("clicks", "alice", locations, within_s=PATIENCE_S)
 
 
 def test_live_figures_of_the_records(platform: Platform) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
+WITHIN_S: Final = 30.0
+"""Seconds after which the command opens no further file of a table."""
 _ROWS: Final = ("closed", "sessions", "quarantine", "late")
 
 
@@ -51,9 +53,9 @@ def find(  # noqa: PLR0913  one parameter per option
     locations = where.table_locations(spec_in_force(where, spec).sink.path)
     if key is not None:
         asked, lines = _ask(where, key, spark_master(master), with_spark=with_open)
-        found = find_key(stream, key, locations, asked)
+        found = find_key(stream, key, locations, asked, within_s=WITHIN_S)
     else:
-        found, lines = find_event(stream, event or "", locations), []
+        found, lines = find_event(stream, event or "", locations, within_s=WITHIN_S), []
         if with_open:
             found["open"], lines = _find_open(where, event or "", spark_master(master))
     if as_json:
@@ -106,5 +108,6 @@ def _line(row: JsonObject) -> str:
         what = f"session {row['session_id']} of {row['key']}: {row['event_count']:,} events"
         return f"{what}, {moment(row['started_at'])} to {moment(row['ended_at'])}, {row['close_reason']}, {batch}"
     if "reason" in row:
-        return f"refused: {row['reason']}, {row['source_position']}, {batch}: {one_line(row['raw'] or '')}"
+        position = row["source_position"] or "an unknown position"
+        return f"refused: {row['reason']}, {position}, {batch}: {one_line(row['raw'] or '')}"
     return f"late: {row['event_id']} of {row['key']} at {moment(row['event_time'])}, {batch}"

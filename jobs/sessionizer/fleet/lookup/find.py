@@ -25,10 +25,9 @@ no table keeps, or it was not read yet. ``says`` says so. Open sessions are in t
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.fleet.lookup.table_scan import TableScan
+from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from sessionizer.fleet.lookup.table_scan import DataFile, Scanned
     from sessionizer.home.json_record import JsonObject
 
-WITHIN_S: Final = 1.5
-"""Seconds after which an answer opens no further file."""
 SHOWN: Final = 5
 """Number of rows of each table in an answer."""
 ORDER: Final = {SESSIONS: "ended_at", LATE_EVENTS: "noticed_at", QUARANTINE: "quarantined_at"}
@@ -55,14 +52,21 @@ _RAW_SHOWN: Final = 2_000
 """Characters of a refused row that are shown."""
 
 
-def find_key(stream: str, key: str, locations: Mapping[str, str], asked: JsonObject | None = None) -> JsonObject:
+def find_key(
+    stream: str,
+    key: str,
+    locations: Mapping[str, str],
+    asked: JsonObject | None = None,
+    *,
+    within_s: float = WITHIN_S,
+) -> JsonObject:
     """Return the last closed sessions and late events of ``key``. ``locations``: table name to place.
 
-    ``asked``: what the driver answered to ``ask_driver``.
+    ``asked``: what the driver answered to ``ask_driver``. No file is opened after ``within_s`` seconds.
 
     Raises LookupNotInstalled, OSError.
     """
-    deadline, wanted = time.monotonic() + WITHIN_S, _equals("key", key)
+    deadline, wanted = begin(within_s), _equals("key", key)
     late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, wanted), SHOWN, wanted)
     closed = _scan(locations, SESSIONS, deadline).find(_reader(_SESSION, wanted), SHOWN, wanted)
     tables = {SESSIONS: closed, LATE_EVENTS: late}
@@ -70,9 +74,12 @@ def find_key(stream: str, key: str, locations: Mapping[str, str], asked: JsonObj
     return {**told, "says": f"{_say_of_open(stream, key, asked)}. {_say_of_closed(tables)}"}
 
 
-def find_event(stream: str, event_id: str, locations: Mapping[str, str]) -> JsonObject:
-    """Return the rows of all tables that have the event. Raises LookupNotInstalled, OSError."""
-    deadline, same, named = time.monotonic() + WITHIN_S, _equals("event_id", event_id), _mentions("raw", event_id)
+def find_event(stream: str, event_id: str, locations: Mapping[str, str], *, within_s: float = WITHIN_S) -> JsonObject:
+    """Return the rows of all tables that have the event. No file is opened after ``within_s`` seconds.
+
+    Raises LookupNotInstalled, OSError.
+    """
+    deadline, same, named = begin(within_s), _equals("event_id", event_id), _mentions("raw", event_id)
     late = _scan(locations, LATE_EVENTS, deadline).find(_reader(_LATE, same), SHOWN, same)
     refused = _scan(locations, QUARANTINE, deadline).find(_reader(_REFUSED, named), SHOWN)
     sessions = _scan(locations, SESSIONS, deadline).find(lambda file: _sessions_with(file, event_id), SHOWN)

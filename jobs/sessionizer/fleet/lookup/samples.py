@@ -12,12 +12,11 @@ The reason with the most rows comes first. Without ``complete`` the counts are t
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.fleet.lookup.find import ORDER, WITHIN_S
-from sessionizer.fleet.lookup.table_scan import TableScan, rows_of
+from sessionizer.fleet.lookup.find import ORDER
+from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin, rows_of
 from sessionizer.home.names import QUARANTINE
 
 if TYPE_CHECKING:
@@ -35,11 +34,14 @@ _AT: Final = ORDER[QUARANTINE]
 _ROW: Final = ("raw", "source_position", "lineage", "batch_id", _AT)
 
 
-def refused_rows(stream: str, locations: Mapping[str, str], since_ms: int) -> JsonObject:
-    """Return the refused rows since then (epoch ms). Raises LookupNotInstalled, OSError."""
+def refused_rows(stream: str, locations: Mapping[str, str], since_ms: int, *, within_s: float = WITHIN_S) -> JsonObject:
+    """Return the refused rows since then (epoch ms). No file is opened after ``within_s`` seconds.
+
+    Raises LookupNotInstalled, OSError.
+    """
+    scan = TableScan(locations[QUARANTINE], _AT, begin(within_s))
     import pyarrow.compute as pc  # noqa: PLC0415  of an extra
 
-    scan = TableScan(locations[QUARANTINE], _AT, time.monotonic() + WITHIN_S)
     wanted = pc.field(_AT) >= datetime.fromtimestamp(since_ms / 1000, UTC)
     found: dict[str, JsonObject] = {}
 

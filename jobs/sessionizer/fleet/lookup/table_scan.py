@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import LookupNotInstalled
 
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from sessionizer.home.json_record import JsonObject
+
+
+WITHIN_S: Final = 1.5
+"""Seconds after which an answer in a warm process opens no further file."""
+
+
+def begin(seconds: float) -> float:
+    """Return the deadline (s, monotonic clock) of an answer that begins now, with the packages loaded.
+
+    Raises LookupNotInstalled.
+    """
+    try:
+        import deltalake  # noqa: F401, PLC0415  an extra
+        import pyarrow.dataset  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise LookupNotInstalled from error
+    return time.monotonic() + seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +97,7 @@ class TableScan:
         """Return the newest ``limit`` rows that ``read`` returns of the data files, newest first.
 
         Files without ``wanted`` rows by Delta's statistics are passed over. A table that does not exist has no rows.
-        Raises LookupNotInstalled, OSError.
+        Raises OSError.
         """
         rows: list[JsonObject] = []
 
@@ -96,7 +114,7 @@ class TableScan:
     def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> Scanned:
         """Call ``visit`` with each file, the newest first, until it returns False. Return how many were read.
 
-        Raises LookupNotInstalled, OSError.
+        Raises OSError.
         """
         files = self.files(wanted)
         for number, file in enumerate(files):
@@ -107,7 +125,7 @@ class TableScan:
         return Scanned(read=len(files), files=len(files))
 
     def files(self, wanted: pads.Expression | None) -> list[DataFile]:
-        """Return the data files that may have ``wanted`` rows, the newest first. Raises LookupNotInstalled."""
+        """Return the data files that may have ``wanted`` rows, the newest first. Raises OSError."""
         table = self._table()
         if table is None:
             return []
@@ -119,11 +137,9 @@ class TableScan:
         return sorted(found, key=lambda file: (file.newest is None, file.newest or 0), reverse=True)
 
     def _table(self) -> Any:  # noqa: ANN401  of a package that may be missing
-        try:
-            from deltalake import DeltaTable  # noqa: PLC0415  an extra
-            from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
-        except ImportError as error:
-            raise LookupNotInstalled from error
+        from deltalake import DeltaTable  # noqa: PLC0415  an extra
+        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
+
         try:
             return DeltaTable(self.location)
         except TableNotFoundError:
