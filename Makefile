@@ -26,6 +26,11 @@ help:
 	@echo "make docs       the documentation as a site, in dist/site"
 	@echo "make lock       resolve requirements.lock anew"
 
+.tools/chromium: docker/ensure-chromium
+	@mkdir -p .tools
+	sh docker/ensure-chromium
+	@touch $@
+
 .tools/java: docker/ensure-java
 	@mkdir -p .tools
 	sh docker/ensure-java
@@ -91,10 +96,10 @@ lint: .venv/.installed
 quick: lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/unit -q -m "not long" -n 2
 
-test: .jars/.archived lint
+test: .jars/.archived .tools/chromium lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-long: .jars/.archived .tools/azurite
+test-long: .jars/.archived .tools/chromium .tools/azurite
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
 bench: .jars/.archived

@@ -98,6 +98,7 @@ class Browser:
 
     def run_first(self, script: str) -> None:
         """Run a script in each page before its own."""
+        self._call("Page.enable")
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def picture(self, file: Path, *, whole: bool = False) -> None:

@@ -1,0 +1,161 @@
+"""The Streams page in Chromium: by keyboard alone, in light and dark, on a phone, and when someone is silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer_demo.local_airflow.api import wait_until
+from support.pages.browser import Browser, chromium
+from support.pages.page_alone import ServedPage, serve_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
+INLINE = "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
+SIZES = ((375, 800), (1280, 900), (2560, 1400))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedPage]:
+    with serve_fleet(tmp_path_factory.mktemp("page")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def browser(page: ServedPage) -> Iterator[Browser]:
+    with chromium() as browser:
+        browser.run_first(NOTE)
+        browser.open(page.entrance)
+        yield browser
+
+
+@pytest.fixture
+def fleet(browser: Browser) -> Browser:
+    browser.show_as(1280, 900)
+    browser.ask("location.hash = '#/'")
+    browser.wait_for_text("11 streams")
+    return browser
+
+
+def test_a_point_on_the_axis_is_chosen_by_keyboard_alone(fleet: Browser) -> None:
+    fleet.ask("document.activeElement.blur()")
+    fleet.tab_to("a[href='#/checkout']")
+    fleet.press("Enter")
+    fleet.wait_for_text("Timeline")
+    fleet.tab_to("button[aria-pressed='true']")
+    fleet.tab_to(".point")
+    fleet.press("Home")
+    assert fleet.ask("document.activeElement.getAttribute('aria-label')").startswith("savepoint native")
+    fleet.press("Enter")
+    fleet.wait_for_text("sessionizer restore checkout 20261126T010203-d4e5f6")
+    assert fleet.ask("getComputedStyle(document.activeElement).outlineStyle") == "solid", "the focus is not seen"
+    fleet.tab_to("section.axis")
+    fleet.press("ArrowLeft")
+    fleet.press("Enter")
+    fleet.wait_for_text("sessionizer restore checkout 20261126T031500-0a9b8c")
+    fleet.press("Escape")
+    wait_until(lambda: "sessionizer restore" not in fleet.text(), 10, "nothing chosen")
+
+
+def test_a_time_between_marks_is_chosen_by_a_click(fleet: Browser) -> None:
+    fleet.click("a", "search")
+    fleet.click(".lane.events")
+    fleet.wait_for_text("20261126T010203-d4e5f6 native, batch 88000")
+
+
+def test_the_first_stop_of_tab_skips_the_head(page: ServedPage, browser: Browser) -> None:
+    browser.open("about:blank")
+    browser.open(f"{page.address}/#/")
+    browser.wait_for_text("11 streams")
+    browser.press("Tab")
+    assert browser.ask("document.activeElement.className") == "skip"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_each_size_and_theme(width: int, height: int, theme: str, fleet: Browser) -> None:
+    fleet.show_as(width, height, theme)
+    for place, text in (("#/", "11 streams"), ("#/checkout", "Lineages"), ("#/billing", "given up")):
+        fleet.ask(f"location.hash = '{place}'")
+        fleet.wait_for_text(text)
+        found = fleet.ask(
+            "import('/tests/looks.js').then((looks) => [looks.unnamed(), looks.faint(), looks.overflow()])"
+        )
+        assert found == [[], [], 0], (place, width, theme)
+
+
+def test_names_as_long_as_they_may_be_do_not_break_the_page(page: ServedPage, fleet: Browser) -> None:
+    name = "a" + "bcdefghi_" * 6
+    page.platform.add(name)
+    try:
+        fleet.show_as(375, 800)
+        fleet.wait_for_text(name)
+        fleet.ask(f"location.hash = '#/{name}'")
+        wait_until(lambda: fleet.ask("document.querySelector('h1').textContent") == name, 30, "its own page")
+        fleet.wait_for_text("no driver has run yet")
+        assert fleet.ask("document.documentElement.scrollWidth") == 375
+    finally:
+        (page.platform.streams / f"{name}.yaml").unlink()
+
+
+def test_a_user_who_wants_no_motion_sees_none(browser: Browser) -> None:
+    animated = (
+        "(() => { const bone = document.createElement('div'); bone.className = 'bone'; document.body.append(bone);"
+    )
+    animated += " const found = getComputedStyle(bone).animationName; bone.remove(); return found; })()"
+    browser.show_as(1280, 900)
+    assert browser.ask(animated) == "breathe"
+    browser.show_as(1280, 900, motion="reduce")
+    assert browser.ask(animated) == "none"
+
+
+def test_nothing_comes_from_another_host_or_from_the_page_itself(page: ServedPage, fleet: Browser) -> None:
+    fetched = fleet.ask("performance.getEntriesByType('resource').map((each) => each.name)")
+    assert len(fetched) > 10
+    assert {each for each in fetched if not each.startswith(f"{page.address}/")} == set()
+    assert fleet.ask("broken") == []
+    fleet.ask(INLINE)
+    fleet.ask("fetch('http://127.0.0.2:1/').catch(() => null)")
+    assert fleet.ask("window.ran || 0") == 0
+    wait_until(lambda: len(fleet.ask("broken")) == 2, 10, "the inline script and the foreign host are refused")
+    fleet.ask("broken.length = 0")
+
+
+def test_a_silent_driver_is_told(page: ServedPage, fleet: Browser) -> None:
+    fleet.wait_for_text("video_plays is silent")
+    fleet.ask("location.hash = '#/clicks'")
+    fleet.wait_for_text("Timeline")
+    assert "is silent" not in fleet.text()
+    page.silent.add("clicks")
+    try:
+        fleet.wait_for_text("clicks is silent since")
+    finally:
+        page.silent.clear()
+    wait_until(lambda: "is silent" not in fleet.text(), 30, "the driver is heard again")
+
+
+def test_a_platform_without_streams_and_one_that_cannot_be_read(page: ServedPage, browser: Browser) -> None:
+    browser.ask("location.hash = '#/nothing'")
+    browser.wait_for_text("No stream belongs to this DAG")
+    specs = page.platform.streams
+    specs.rename(specs.with_suffix(".away"))
+    try:
+        browser.ask("location.hash = '#/'")
+        browser.wait_for_text("cannot read the streams")
+    finally:
+        specs.with_suffix(".away").rename(specs)
+    wait_until(lambda: "cannot read" not in browser.text(), 30, "a page that recovers")
+    assert "11 streams" in browser.text()
+
+
+def test_a_server_that_ends_leaves_what_was_seen(page: ServedPage, browser: Browser) -> None:
+    """The last test: nothing is served after it."""
+    browser.ask("location.hash = '#/'")
+    browser.wait_for_text("11 streams")
+    page.server.should_exit = True
+    browser.wait_for_text("does not answer. What you see is as of")
+    assert "billing" in browser.text()
+    assert browser.ask("document.body.classList.contains('stale')")

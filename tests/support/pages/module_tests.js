@@ -1,0 +1,123 @@
+// Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
+import { actionsOf, dagOf, reasonAgainst, restore } from '/assets/actions.js';
+import { parsePlan, stepsOf } from '/assets/airflow.js';
+import { el, show } from '/assets/dom.js';
+import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
+import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
+import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
+import { PARTS_EVERY_MS, PART_SILENT_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
+import { FleetView } from '/assets/fleet.js';
+import { Timeline } from '/assets/timeline.js';
+
+export const tests = {};
+const test = (name, body) => (tests[name] = body);
+
+function equal(found, wanted) {
+  const [one, other] = [JSON.stringify(found), JSON.stringify(wanted)];
+  if (one !== other) throw new Error(`${one} instead of ${other}`);
+}
+
+const row = (facts) => ({
+  stream: 'clicks', health: { word: 'healthy', severity: 0, what: '' }, desired: { state: 'RUNNING' }, state: 'RUNNING', live: true, heard_at: 1000,
+  rate: 1, lag_ms: null, source_lag: null, open: 1, state_bytes: 1, restarts: 0, saved_at: null, lineage: 'one', ...facts,
+});
+
+test('numbers', () => equal([null, 0, 7, 12.34, 999.6, 12345, 3.4e6, 5e9].map(number), ['–', '0', '7', '12.3', '1,000', '12.3 k', '3.4 M', '5.0 G']));
+test('sizes', () => equal([null, 0, 999, 1500, 2.5e6, 7e9].map(bytes), ['–', '0 B', '999 B', '1.5 kB', '2.5 MB', '7.0 GB']));
+test('durations', () => equal([null, 0, 12, 1500, 59000, 61000, 3600000, 90061000, -5000].map(duration), ['–', '0 ms', '12 ms', '1.5 s', '59 s', '1 m 1 s', '1 h', '1 d 1 h', '-5.0 s']));
+test('ages', () => equal([age(10), age(59400), age(61000), ago(null, 5), ago(1000, 4000)], ['1 s', '59 s', '1 m 1 s', '–', '3 s ago']));
+test('a tick has its day only if the axis spans days', () => equal([tick(0, 3600000).length, tick(0, 7 * 86400000).length], [5, 11]));
+
+test('a round top of an axis', () => equal([0, -1, 0.3, 1, 1.1, 37, 99, 101].map(nice), [1, 1, 0.5, 1, 2, 50, 100, 200]));
+test('a round time on top', () => equal([0, 900, 1500, 61000, 3.7e6, 2e8].map(niceTime), [1, 1000, 2000, 120000, 7200000, 432000000]));
+test('ticks are round in local time', () => {
+  const hour = 3600000;
+  equal(timeTicks(0.5 * hour, 6.4 * hour, 6, 0), [1, 2, 3, 4, 5, 6].map((at) => at * hour));
+  equal(timeTicks(0, 86400000 * 7, 7, hour), [1, 2, 3, 4, 5, 6, 7].map((day) => day * 86400000 - hour));
+});
+test('there are never more ticks than fit', () => {
+  for (const span of [60000, 600000, 7200000, 86400000, 6048e5]) for (const most of [2, 5, 12]) if (timeTicks(12345, 12345 + span, most).length > most + 1) throw new Error(`${span} ${most}`);
+});
+
+test('lineages over time', () => {
+  const points = [['one', 0], ['one', 10], [null, 20], ['two', 30], ['one', 40]].map(([lineage, at]) => ({ lineage, at }));
+  equal(segments(points, 10), [{ lineage: 'one', from: 0, to: 20 }, { lineage: 'two', from: 30, to: 40 }, { lineage: 'one', from: 40, to: 50 }]);
+  equal(segments([], 10), []);
+});
+test('marks that would cover one another are one, of the gravest kind', () => {
+  const marks = [['crash', 51], ['start', 50], ['savepoint', 90], ['alert', 200]].map(([kind, at]) => ({ kind, at }));
+  equal(groupMarks(marks, 0, 100, 0.02).map(({ at, kind, marks: all }) => [at, kind, all.length]), [[50, 'crash', 2], [90, 'savepoint', 1]]);
+});
+test('a chain of marks does not become one', () => equal(groupMarks([0, 1, 2, 3, 4].map((at) => ({ kind: 'start', at })), 0, 100, 0.02).map((group) => group.marks.length), [2, 2, 1]));
+test('the savepoint that a restore goes back to', () => {
+  const savepoints = [30, 10, 20].map((at) => ({ at }));
+  equal([savepointBefore(savepoints, 9), savepointBefore(savepoints, 20), savepointBefore(savepoints, 99), savepointBefore([], 5)], [null, { at: 20 }, { at: 30 }, null]);
+});
+test('the nearest point', () => equal([nearest([], 5), nearest([{ at: 0 }, { at: 10 }], 6)], [null, 1]));
+
+test('a driver is silent by the clock of the server', () => equal([isSilent(row({}), 9000), isSilent(row({}), 10001), isSilent(row({ live: false }), 99999), isSilent(row({ heard_at: null }), 99999)], [false, true, false, false]));
+test('who is silent is told within 15 s', () => equal([SILENT_MS + EVERY_MS, PART_SILENT_MS + PARTS_EVERY_MS, EVERY_MS + PATIENCE_MS].filter((most) => most > 15000), []));
+test('one silent driver is named, many are counted', () => {
+  equal(silentDrivers([row({}), row({ stream: 'quick', heard_at: 50000 })], 50000).map((line) => line.includes('clicks')), [true]);
+  equal(silentDrivers(Array.from({ length: 7 }, (_, index) => row({ stream: `s${index}` })), 50000).map((line) => [line.startsWith('7 drivers'), line.includes('s4'), line.includes('s5')]), [[true, true, false]]);
+});
+test('parts of Airflow', () => {
+  const at = '1970-01-01T00:01:00Z';
+  const parts = { scheduler: { status: 'healthy', latest_scheduler_heartbeat: at }, triggerer: { status: 'healthy', latest_triggerer_heartbeat: at }, dag_processor: { status: 'unhealthy', latest_dag_processor_heartbeat: at } };
+  equal([silentParts(parts, 65000).length, silentParts(parts, 71000).length, silentParts({}, 71000).length], [1, 3, 0]);
+  equal(silentParts({ triggerer: { status: null } }, 71000), []);
+});
+
+test('a plan out of the text of its approval', () =>
+  equal(parsePlan('**restore clicks\\-1**\n\n- rows: 3\n- to `a`\n\nDigest `x`. **Approve** runs it.\n'), { title: 'restore clicks-1', lines: ['rows: 3', 'to `a`'], rest: 'Digest `x`. Approve runs it.' }));
+test('a text without a plan', () => equal(parsePlan(null), { title: '', lines: [], rest: '' }));
+test('the steps of a run', () => {
+  const steps = (run, states, plan) => stepsOf({ run, states, plan }).steps.map(({ word }) => word);
+  equal(steps({ state: 'running' }, { plan: 'running' }, null), ['running', 'next', 'next']);
+  equal(steps({ state: 'running' }, { plan: 'success', approve: 'awaiting_input', savepoint: 'skipped' }, {}), ['done', 'waits for you', 'next']);
+  equal(steps({ state: 'success', conf: { verb: 'savepoint' } }, { savepoint: 'success' }, null), ['done']);
+  equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
+});
+test('a stream is started or stopped, and a canary promoted', () => {
+  const keys = (facts) => actionsOf(facts).map(({ key }) => key);
+  equal([keys({ row: row({}), canary: true }).slice(0, 1), keys({ row: row({ desired: { state: 'STOPPED' } }), canary: false }).slice(0, 1)], [['stop'], ['start']]);
+  equal([keys({ row: row({}), canary: true }).includes('promote'), keys({ row: row({}), canary: false }).includes('promote')], [true, false]);
+});
+test('an action without the right says which DAG it needs', () => {
+  const found = { may: {}, host: { operate: 'sessionizer.operate' }, row: row({}), savepoints: [] };
+  equal([dagOf(restore, found), reasonAgainst(restore, found).includes('sessionizer.operate'), reasonAgainst(restore, { ...found, may: { operate: true } }) !== '', reasonAgainst(restore, { ...found, may: { operate: true }, savepoints: [{}] })], ['sessionizer.operate', true, true, '']);
+});
+
+test('what a stream says is never markup', () => equal(el('p', {}, '<b>x</b>').children.length, 0));
+test('nothing is drawn anew while its key stays', () => {
+  const node = el('div');
+  let drawn = 0;
+  const draw = () => el('i', {}, String((drawn += 1)));
+  show(node, 'a', draw);
+  const first = node.firstChild;
+  show(node, 'a', draw);
+  equal([drawn, node.firstChild === first], [1, true]);
+  show(node, 'b', draw);
+  equal([drawn, node.textContent], [2, '2']);
+});
+test('a row of the fleet keeps its element, and its focus, when others move', () => {
+  const root = document.body.appendChild(el('main'));
+  const view = new FleetView(root);
+  view.render({ at: 1, streams: [row({ stream: 'a' }), row({ stream: 'b' })] }, 1);
+  root.querySelector('a[href="#/b"]').focus();
+  view.render({ at: 2, streams: [row({ stream: 'a', rate: 5 }), row({ stream: 'b', health: { word: 'down', severity: 4, what: 'x' } })] }, 2);
+  equal([[...root.querySelectorAll('tbody a')].map((link) => link.textContent), document.activeElement.textContent], [['b', 'a'], 'b']);
+  root.remove();
+});
+test('the arrow keys move through the timeline, and it is one stop of Tab', () => {
+  const line = new Timeline(() => {});
+  document.body.append(line.node);
+  const marks = [['start', 100], ['crash', 500]].map(([kind, at]) => ({ kind, at, what: '', text: '' }));
+  line.render({ points: [], marks, savepoints: [{ at: 900, savepoint: 's', what: 'native', text: '' }], from: 0, to: 1000, every: 10 }, null);
+  const stops = () => [...line.node.querySelectorAll('[tabindex="0"]')].map((button) => button.className);
+  equal(stops(), ['point savepoint']);
+  line.node.querySelector('.savepoint').focus();
+  line.node.querySelector('.rows').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft' }));
+  equal([document.activeElement.className, stops()], ['point crash', ['point crash']]);
+  line.node.remove();
+});
