@@ -20,7 +20,7 @@ owner: {name}
 source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
 mapping: {{key: k, event_time: t, event_id: i}}
 """
-PLATFORM = {"operate", "upgrade", "maintenance", "savepoints", "orphans"}
+PLATFORM = {"operate", "upgrade", "maintenance", "savepoints", "compaction", "orphans"}
 OF_A_STREAM = {"supervise", "report", "stop", "start"}
 
 

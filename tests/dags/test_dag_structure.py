@@ -28,7 +28,13 @@ DAG_FILE = REPOSITORY / "dags" / "streams.py"
 FORMS = ("sessionizer.operate", "sessionizer.upgrade")
 NEEDED = {(form, field) for form in FORMS for field in ("verb", "stream")}
 VERBS = {"supervise", "report", "stop", "start"}
-OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints", "sessionizer.maintenance", *FORMS}
+OF_THE_PLATFORM = {
+    "sessionizer.orphans",
+    "sessionizer.savepoints",
+    "sessionizer.compaction",
+    "sessionizer.maintenance",
+    *FORMS,
+}
 
 
 @pytest.fixture(scope="session")
@@ -196,16 +202,17 @@ def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeyp
     assert dags["sessionizer.savepoints"].get_task("create").pool == "reports"
 
 
-def test_savepoints_are_looked_for_as_soon_as_a_spec_asks(
-    jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("verb", "often"), [("savepoints", timedelta(minutes=5)), ("compaction", timedelta(hours=1))])
+def test_scheduled_work_is_looked_for_as_soon_as_a_spec_asks(
+    jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, often: timedelta
 ) -> None:
     monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
     monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
     monkeypatch.setenv("SESSIONIZER_STREAMS", str(tmp_path))
     spec = (STREAMS / "clicks.yaml").read_text()
-    for asked, schedule in (("", None), ("savepoints: {every: 1 hour}", timedelta(minutes=5))):
+    for asked, schedule in (("", None), (f"{verb}: {{every: 1 hour}}", often)):
         (tmp_path / "clicks.yaml").write_text(f"{spec}\n{asked}\n")
-        assert DagBag(str(DAG_FILE)).dags["sessionizer.savepoints"].schedule == schedule
+        assert DagBag(str(DAG_FILE)).dags[f"sessionizer.{verb}"].schedule == schedule
 
 
 def test_the_documentation_names_no_task_that_is_not_there(dags: dict[str, DAG]) -> None:

@@ -11,6 +11,7 @@ import typer
 from sessionizer.cli.changes.diff import diff
 from sessionizer.cli.changes.migrations import migration
 from sessionizer.cli.changes.prove import prove
+from sessionizer.cli.compact import compact
 from sessionizer.cli.files import bundle, home, tables
 from sessionizer.cli.history import history, report
 from sessionizer.cli.installation import doctor, jars
@@ -52,7 +53,7 @@ app = typer.Typer(
 )
 for command in (
     run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
-    timeline, find, tables, history, report, home, page, bundle, doctor,
+    timeline, find, tables, compact, history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 """Exit code of a command that Ctrl-C ended."""
+_STDOUT: Final = 1
+_STDERR: Final = 2
 
 
 def say(line: str) -> None:
@@ -45,10 +47,22 @@ def started_spark(application: str, master: str | None, *, local_data: bool = Tr
     """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
-    with hide_airflows(os.environ):
+    with hide_airflows(os.environ), _children_print_on_stderr():
         spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
     return spark
+
+
+@contextmanager
+def _children_print_on_stderr() -> Iterator[None]:
+    """Give the JVM our stderr as its stdout, because Delta prints there, and a program may read JSON from ours."""
+    ours = os.dup(_STDOUT)
+    try:
+        os.dup2(_STDERR, _STDOUT)
+        yield
+    finally:
+        os.dup2(ours, _STDOUT)
+        os.close(ours)
 
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:

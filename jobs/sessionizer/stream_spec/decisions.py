@@ -22,7 +22,7 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {
         "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
-        "upgrades.window", "upgrades.policy",
+        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy",
     }
 )  # fmt: skip
 """Fields for display, and fields that configure work beside the stream."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import checked_name
+from sessionizer_airflow.dags.compaction import compaction_dag
 from sessionizer_airflow.dags.maintenance import maintenance_dag
 from sessionizer_airflow.dags.operate import operate_dag
 from sessionizer_airflow.dags.orphans import orphans_dag
@@ -66,6 +67,7 @@ def _stream_dags(wiring: Wiring) -> Iterator[DAG]:
 def _platform_dags(wiring: Wiring, platform: str) -> Iterator[DAG]:
     yield operate_dag(wiring, platform)
     yield savepoints_dag(wiring, platform)
+    yield compaction_dag(wiring, platform)
     yield upgrade_dag(wiring, platform)
     yield maintenance_dag(wiring, platform)
     yield orphans_dag(wiring, platform)

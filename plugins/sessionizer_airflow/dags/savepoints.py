@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.operators.scheduled_savepoints import LABEL, TakeSavepoint, due_streams, prune_scheduled
+from sessionizer_airflow.operators.scheduled_savepoints import LABEL, TakeSavepoint, due_streams, prune_savepoints
 from sessionizer_airflow.operators.streams_task import StreamsTask
 
 if TYPE_CHECKING:
@@ -49,5 +49,5 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
             retries=1,
             retry_delay=timedelta(minutes=1),
         ).expand_kwargs(due.output)
-        StreamsTask(task_id="prune", look=lambda say, _: prune_scheduled(project, say), **RETRY)
+        StreamsTask(task_id="prune", look=lambda say, _: prune_savepoints(project, say), **RETRY)
     return dag

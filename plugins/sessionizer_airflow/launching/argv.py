@@ -48,6 +48,21 @@ class ReportCall:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompactionCall:
+    """Call that compacts the stream's tables."""
+
+    stream: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.stream)
+
+    def argv(self) -> tuple[str, ...]:
+        """Return the arguments of ``jobs/main.py``."""
+        return (*self.folders.list_global_options(), "compact", self.stream, "--yes", *self.folders.argv())
+
+
+@dataclass(frozen=True, kw_only=True)
 class SavepointCall:
     """Call that makes a savepoint with the id ``savepoint`` of the stream's newest batch.
 

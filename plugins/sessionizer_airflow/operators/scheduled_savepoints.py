@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.errors import SessionizerError, UnusableSavepoint
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import locate_data
-from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.removing import newest_that_stay, remove
-from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, reason
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.schedule import judge, prune_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.launching.argv import SavepointCall
@@ -60,7 +57,7 @@ def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, 
     return due
 
 
-def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
+def prune_savepoints(project: Project, say: Callable[[str], None]) -> None:
     """Delete the savepoints that the specs do not keep.
 
     Raises StreamFindings, at the end, for streams where that failed.
@@ -68,7 +65,7 @@ def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
     wrong = []
     for home, wanted, _ in _asking(project):
         try:
-            _prune(home, wanted, say)
+            prune_scheduled(home, wanted, say)
         except (SessionizerError, OSError) as error:
             wrong.append(f"{home.name}: {error}")
             say(wrong[-1])
@@ -77,21 +74,6 @@ def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
             wrong,
             "correct what the message names. `sessionizer savepoint prune <stream> --plan` shows what would be removed",
         )
-
-
-def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:
-    found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
-    for stays, manifest in newest_that_stay(found, verdicts):
-        files = found_files(stays)
-        wrong = findings(manifest.files, files.files, files.unreadable)
-        if wrong:
-            raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")
-    for savepoint, verdict in zip(found, verdicts, strict=True):
-        if not verdict.goes:
-            continue
-        needed = remove(savepoint.home, home)
-        kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
-        say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
 
 
 def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:

@@ -9,6 +9,9 @@ import pytest
 from delta.tables import DeltaTable
 
 from sessionizer.spark.history.report import DailyReport
+from sessionizer.spark.sinks.compaction import compact_table, plan_tables
+from sessionizer.state.compaction.plan import Place
+from sessionizer.state.compaction.retention import Retention
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,3 +91,19 @@ def test_days_are_followed_rewritten_and_rebuilt(report: DailyReport) -> None:
         (WEDNESDAY, "acme"): 1,
         (WEDNESDAY + timedelta(days=1), "acme"): 1,
     }
+
+
+@pytest.mark.long
+def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport) -> None:
+    spark = report.spark
+    land(report, ("acme", MONDAY, 100, "gap"))
+    assert report.refresh() is not None
+    land(report, ("acme", MONDAY, 300, "gap"), ("acme", TUESDAY, 7, "gap"))
+    land(report, ("acme", TUESDAY, 8, "gap"))
+    at_once = Retention(0, "the test", is_short=True)
+    (plan,) = plan_tables(spark, [Place("sessions", report.sessions, "clicks@0123456789abcdef")], at_once)
+    assert compact_table(spark, plan, at_once).deleted == 3
+    done = report.refresh()
+    assert done is not None
+    assert done.rebuilt
+    assert {key: row.sessions for key, row in rows_of(report).items()} == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}

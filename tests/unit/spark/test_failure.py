@@ -8,7 +8,13 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath, Verdict
-from sessionizer.spark.failures.passing import is_worker_late, passes
+from sessionizer.spark.failures.passing import (
+    CONFLICT_TRIES,
+    CONFLICTS,
+    is_worker_late,
+    passes,
+    retry_conflicts,
+)
 from sessionizer.spark.failures.query_failure import classified, store_failure
 
 
@@ -151,3 +157,18 @@ def test_what_is_certain_is_not_put_down_to_memory() -> None:
     died = classified("clicks", Captured("[KAFKA_DATA_LOSS]"), lambda: WORDS)
     assert isinstance(died, QueryFailed)
     assert died.cause == "source_data_loss"
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_a_change_that_others_overtake_is_tried_again_a_few_times(conflict: type[Exception]) -> None:
+    def change() -> str:
+        if overtaken:
+            raise overtaken.pop()
+        return "done"
+
+    overtaken = [conflict("overtaken") for _ in range(CONFLICT_TRIES - 1)]
+    assert retry_conflicts(change) == "done"
+    overtaken = [conflict("overtaken") for _ in range(CONFLICT_TRIES)]
+    with pytest.raises(conflict):
+        retry_conflicts(change)
+    assert retry_conflicts(change, tries=1) == "done"

@@ -72,6 +72,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"sink/keep_events": "yes"}, "sink.keep_events", "'yes'", "true or false"),
     ({"savepoints/every": "hourly"}, "savepoints.every", "'hourly'", "a unit"),
     ({"savepoints/at_least": 0}, "savepoints.at_least", "0", "at least 1"),
+    ({"compaction/keep": "59 minutes"}, "compaction.keep", "'59 minutes'", "at least 1 hour"),
     ({"savepoints/evry": "1 hour"}, "savepoints.evry", "'1 hour'", "Did you mean 'every'"),
     ({"upgrades/window": "Sunday"}, "upgrades.window", "'Sunday'", "'Sun 03:00-05:00'"),
     ({"upgrades/window": "03:00-24:30"}, "upgrades.window", "'03:00-24:30'", "an end at 24:00 at the latest"),

@@ -17,6 +17,7 @@ BLOCKS = [
     ("rules.", "Rules"),
     ("sink.", "Sink"),
     ("savepoints.", "Savepoints"),
+    ("compaction.", "Compaction"),
     ("upgrades.", "Upgrades"),
     ("source.", "FilesSource"),
     ("source.", "DeltaSource"),
@@ -34,7 +35,7 @@ def test_every_key_has_its_row(prefix: str, block: str | None) -> None:
     schema: dict[str, Any] = stream_schema()
     properties = (schema["$defs"][block] if block else schema)["properties"]
     for key, facts in properties.items():
-        if block is None and key in {"source", "mapping", "rules", "sink", "savepoints", "upgrades"}:
+        if block is None and key in {"source", "mapping", "rules", "sink", "savepoints", "compaction", "upgrades"}:
             continue
         row = f"| `{prefix}{key}` |"
         default = facts.get("default")

@@ -1,9 +1,15 @@
-"""Failures that pass by themselves, and the retry of one of them."""
+"""Failures that pass by themselves, and the retry of two of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+)
 from pyspark.errors import AnalysisException
 
 from sessionizer.causes.query_causes import WORKER_LATE
@@ -17,6 +23,12 @@ Result = TypeVar("Result")
 
 TRIES: Final = 3
 """Number of tries of a step whose Python worker did not come up in time."""
+CONFLICTS: Final = (
+    ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, ConcurrentWriteException,
+)  # fmt: skip
+"""Delta's refusals of a change that read or replaced files which another change has replaced. They share no class."""
+CONFLICT_TRIES: Final = 10
+"""Number of tries of a change that others overtake. A compaction, which is the usual one, commits a few times."""
 
 
 def passes(error: Exception) -> bool:
@@ -42,4 +54,18 @@ def tried_again(work: Callable[[], Result], say: Callable[[str], None]) -> Resul
             if not left or not is_worker_late(error):
                 raise
             say("a Python worker did not come up in time, because the machine is busy: trying again")
+    raise AssertionError  # the last try returns or raises
+
+
+def retry_conflicts(change: Callable[[], Result], tries: int = CONFLICT_TRIES) -> Result:
+    """Return the result of ``change`` to a Delta table, which is idempotent. Retry it while others overtake it.
+
+    Of two that replace the same files Delta refuses the later one. Raises its conflict after ``tries`` tries.
+    """
+    for left in reversed(range(tries)):
+        try:
+            return change()
+        except CONFLICTS:
+            if not left:
+                raise
     raise AssertionError  # the last try returns or raises

@@ -17,6 +17,7 @@ from pyspark.sql.types import NumericType, StructType
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
+from sessionizer.spark.failures.passing import retry_conflicts
 from sessionizer.spark.sinks.table_shapes import sessions_daily_shape
 from sessionizer.spark.sinks.tables import ensure_table
 
@@ -39,6 +40,8 @@ _NEED_REBUILD: Final = (
     "DELTA_LOG_FILE_NOT_FOUND",
     "DELTA_VERSIONS_NOT_CONTIGUOUS",
     "DELTA_FILE_NOT_FOUND",
+    # a compaction merged and deleted files that no report had read
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
 )
 _FILES_PER_BATCH: Final = "100000"
 
@@ -104,7 +107,7 @@ class DailyReport:
         if not everything:
             listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
             writer = writer.option("replaceWhere", f"date in ({listed})")
-        writer.save(self.daily)
+        retry_conflicts(lambda: writer.save(self.daily))  # a compaction may replace the same files
 
     def _summarize_days(self, sessions: DataFrame) -> DataFrame:
         reasons = [F.count_if(F.col("close_reason") == reason).alias(f"ended_by_{reason}") for reason in CloseReason]

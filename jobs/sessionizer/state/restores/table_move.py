@@ -103,16 +103,31 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
         remove_tree(target)
     part = target.with_name(f".{target.name}{_UNDER_WAY}")
     try:
-        remove_tree(part)
-        for file in files_below(table):
-            permit()
-            copy = part / relative_name(file, table)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("rb") as source, copy.open("wb") as sink:
-                shutil.copyfileobj(source, sink)
+        while not _copy_files(table, part, permit):
+            pass
         rename_folder(part, target)
     except OSError as error:
         raise refused(target, "a copy of a table", error) from error
+
+
+def _copy_files(table: DataPath, part: DataPath, permit: Callable[[], None]) -> bool:
+    """Copy the files. Whether none came or went meanwhile: a compaction may replace some while the stream is stopped.
+
+    Raises OSError, LeaseLost.
+    """
+    remove_tree(part)
+    before = _content(table)
+    try:
+        for name in before:
+            permit()
+            copy = part / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with (table / name).open("rb") as source, copy.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+    except FileNotFoundError:
+        if _content(table) == before:
+            raise
+    return _content(table) == before
 
 
 def _content(folder: DataPath) -> dict[str, int]:

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
+from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removing import planned
+from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.verifying import findings
 from sessionizer.stream_spec.document.duration import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Verdict
@@ -37,7 +43,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judgement on a savepoint: whether it is due, and the reason."""
+    """A judgement on scheduled work: whether it is due, and the reason."""
 
     due: bool
     because: str
@@ -96,6 +102,26 @@ def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
     made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
     return made, planned(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
+
+
+def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:
+    """Remove the scheduled savepoints that the spec does not keep. ``say`` gets a line for each.
+
+    Raises UnusableSavepoint before the first goes if the newest that stays is damaged. Raises OSError, DamagedFile,
+    UnwritablePath.
+    """
+    found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
+    for stays, manifest in newest_that_stay(found, verdicts):
+        files = found_files(stays)
+        wrong = findings(manifest.files, files.files, files.unreadable)
+        if wrong:
+            raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")
+    for savepoint, verdict in zip(found, verdicts, strict=True):
+        if not verdict.goes:
+            continue
+        needed = remove(savepoint.home, home)
+        kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
+        say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
 
 
 def _complete(savepoints: list[Savepoint]) -> list[Manifest]:

@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, SECOND, Duration
+from sessionizer.stream_spec.document.duration import HOUR, MILLISECONDS_OF, SECOND, Duration, format_duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
@@ -44,6 +44,10 @@ class StreamSpec(Section):
     savepoints: Savepoints = Field(
         default_factory=lambda: Savepoints.model_validate({}),
         description="Scheduled savepoints.",
+    )
+    compaction: Compaction = Field(
+        default_factory=lambda: Compaction.model_validate({}),
+        description="Scheduled work that keeps the tables small.",
     )
     upgrades: Upgrades = Field(
         default_factory=lambda: Upgrades.model_validate({}),
@@ -142,3 +146,26 @@ class Savepoints(Section):
         ge=1,
         description="Number of the newest scheduled savepoints that are kept whatever their age.",
     )
+
+
+class Compaction(Section):
+    """Automatic compaction. It has no effect on the results, so a change of a field needs no new start."""
+
+    every_ms: Duration | None = Field(
+        default=None,
+        alias="every",
+        description="Time between two scheduled compactions (duration). null: none by schedule.",
+    )
+    keep_ms: Duration = Field(
+        default=WEEK,
+        alias="keep",
+        description="Time for which old files of the tables and checkpoints of earlier lineages stay at least "
+        "(duration), 1 hour or more. Readers of a table must be faster.",
+    )
+
+    @model_validator(mode="after")
+    def _batches_are_written_in_time(self) -> Self:
+        if self.keep_ms < HOUR:
+            allowed = "at least 1 hour, because files that a batch is writing must not be deleted"
+            raise refusal(format_duration(self.keep_ms), allowed, "keep")
+        return self

@@ -12,7 +12,7 @@ from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.secrets import holds_secret
 from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.source import SOURCES
-from sessionizer.stream_spec.document.stream import Savepoints, Sink, StreamSpec
+from sessionizer.stream_spec.document.stream import Compaction, Savepoints, Sink, StreamSpec
 from sessionizer.stream_spec.document.upgrades import Upgrades
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     ("rules",): Rules,
     ("sink",): Sink,
     ("savepoints",): Savepoints,
+    ("compaction",): Compaction,
     ("upgrades",): Upgrades,
     **{("source", tag): model for tag, model in SOURCES.items()},
 }

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import uri_of
-from sessionizer_airflow.launching.argv import DriverCall, ReportCall, SavepointCall, StateCall
+from sessionizer_airflow.launching.argv import CompactionCall, DriverCall, ReportCall, SavepointCall, StateCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
@@ -38,6 +38,7 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
         ReportCall(stream="clicks", folders=folders).argv(),
+        CompactionCall(stream="clicks", folders=folders).argv(),
         SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
         *(call.planned("r") for call in to_change),
         *(call.approved("d", "somebody") for call in to_change),
@@ -52,12 +53,13 @@ def test_every_job_is_told_of_the_control_root_before_its_verb(control: str) -> 
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
         ReportCall(stream="clicks", folders=folders).argv(),
+        CompactionCall(stream="clicks", folders=folders).argv(),
         SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
         change.planned("r"),
         change.approved("d", "somebody"),
     ):
         assert argv[:2] == ("--control", control)
-        assert argv[2] in {"run", "report", "savepoint", "restore"}
+        assert argv[2] in {"run", "report", "compact", "savepoint", "restore"}
 
 
 @pytest.mark.parametrize(

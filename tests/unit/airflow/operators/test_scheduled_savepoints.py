@@ -14,7 +14,7 @@ from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.batch_jobs import told_failure
-from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_scheduled
+from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_savepoints
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_savepoints import fabricate
 
@@ -84,14 +84,14 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(
     folder = StreamHome.of(tmp_path, "asking").savepoints
     (folder / "s1" / "condemned.json").mkdir()  # nobody can write there
     with pytest.raises(StreamFindings, match=r"^asking: ") as failure:
-        prune_scheduled(project(tmp_path), said.append)
+        prune_savepoints(project(tmp_path), said.append)
     assert "prune <stream> --plan" in PersonNeeded.wrap(failure.value).remedy
     reviewed(said[1:])
     left = {name: sorted(each.name for each in StreamHome.of(tmp_path, name).savepoints.iterdir()) for name in
             ("other", "silent")}  # fmt: skip
     assert left == {"other": ["s2"], "silent": ["s1", "s2"]}
     (folder / "s1" / "condemned.json").rmdir()
-    prune_scheduled(project(tmp_path), said.append)
+    prune_savepoints(project(tmp_path), said.append)
     assert [each.name for each in folder.iterdir()] == ["s2"]
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(
     folder = StreamHome.of(tmp_path, "other").savepoints
     (folder / "s2" / "open_events" / "part-0.parquet").write_bytes(b"hurt")
     with pytest.raises(StreamFindings) as raised:
-        prune_scheduled(project(tmp_path), print)
+        prune_savepoints(project(tmp_path), print)
     reviewed(raised.value)
     assert sorted(each.name for each in folder.iterdir()) == ["s1", "s2"]
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import DataAway, RowsGone, RowsLeft
 from sessionizer.home.names import is_identifier
+from sessionizer.spark.failures.passing import retry_conflicts
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_ANY_AGE: Final = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
+"""By default Delta refuses a version older than 7 days, even if all its files are there. A savepoint may be older."""
 _WROTE: Final = ["lineage", "batch_id"]
 _ONLY: Final = 0
 """Version of the one transaction in which an operation brings rows back into a table."""
@@ -85,11 +88,18 @@ def change_rows(
 
 
 def delete_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges, note: str) -> None:
-    """Delete the rows that leave one table. ``note`` stands with the commit in the table's history."""
+    """Delete the rows that leave one table. ``note`` stands with the commit in the table's history.
+
+    A compaction may replace the same files meanwhile. The rows are then deleted from the new ones.
+    """
     if not table_exists(spark, table.name, table.location):
         return
-    with temporary_settings(spark, {_NOTE: note}):
+
+    def delete() -> None:
         DeltaTable.forPath(spark, table.location).delete(_deleted_rows(spark, table, changes))
+
+    with temporary_settings(spark, {_NOTE: note}):
+        retry_conflicts(delete)
 
 
 def _counted(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
@@ -145,7 +155,8 @@ def _coming_back(spark: SparkSession, table: StreamedTable, changes: RowChanges)
 
     Batches of which the table has rows now are left out.
     """
-    then = spark.read.format("delta").option("versionAsOf", table.version).load(table.location)
+    with temporary_settings(spark, _ANY_AGE):
+        then = spark.read.format("delta").option("versionAsOf", table.version).load(table.location)
     there = _now(spark, table).where(changes.missing_rows).select(*_WROTE).distinct()
     return then.where(changes.missing_rows).join(F.broadcast(there), _WROTE, "left_anti").select(*then.columns)
 

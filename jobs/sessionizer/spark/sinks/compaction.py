@@ -1,0 +1,158 @@
+"""Compaction of a Delta table beside its writer: small files become large ones, then old files are deleted.
+
+Neither changes a row. Of two changes that replace the same files Delta refuses the later one. A batch of the stream
+only adds files, so neither stops the other. A command that deletes rows is tried again (``retry_conflicts``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from delta.tables import DeltaTable
+from pyspark.errors import PySparkException
+
+from sessionizer.spark.failures.passing import CONFLICTS, retry_conflicts
+from sessionizer.spark.internals.delta_log import table_property
+from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.sinks.tables import OWNER, table_exists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.state.compaction.plan import Place
+    from sessionizer.state.compaction.retention import Retention
+
+FILE_BYTES: Final = 256 * 1024**2
+"""Bytes of a full file. A command that deletes rows writes whole files anew, so Delta's default of 1 GiB is much."""
+_OPTIMIZE: Final = {
+    "spark.databricks.delta.optimize.maxFileSize": str(FILE_BYTES),
+    "spark.databricks.delta.optimize.minFileSize": str(FILE_BYTES),
+    # by default each run would write the last 100 GiB of a clustered table anew
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(FILE_BYTES),
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(FILE_BYTES),
+}
+_OBEY_RETENTION: Final = {"spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false"}
+"""By default VACUUM ignores the time that it is given, and takes the table's or 7 days."""
+_ANY_RETENTION: Final = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+_TOO_SHORT: Final = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
+_FORGETS: Final = "delta.setTransactionRetentionDuration"
+_S3: Final = ("s3:", "s3a:", "s3n:")
+_CONFLICT_TRIES: Final = 2
+"""A command has overtaken OPTIMIZE so often that the next compaction may do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """Files of a table's newest version, and ``old_files`` that are deleted now."""
+
+    files: int
+    bytes: int
+    old_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """Plan for one table. ``skipped``: why nothing is done. ``warning``: what a user should change."""
+
+    name: str
+    location: str
+    found: TableFiles | None = None
+    skipped: str | None = None
+    merges: bool = True
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """Result for one table: its files before and after, and the old files that were ``deleted``.
+
+    ``overtaken``: a command changed the table meanwhile, so its small files stay until the next time.
+    """
+
+    name: str
+    location: str
+    files_before: int
+    files: int
+    bytes: int
+    deleted: int
+    overtaken: bool = False
+
+
+def plan_tables(spark: SparkSession, places: Iterable[Place], retention: Retention) -> list[TablePlan]:
+    """Plan the work on each table that is there. Reads only.
+
+    Raises StoreUnreachable, DiskFull, UnwritablePath.
+    """
+    there = [place for place in places if table_exists(spark, place.name, place.location)]
+    return [_plan(spark, place, retention) for place in there]
+
+
+def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) -> TableResult:
+    """Merge the small files of a table that is not skipped, then delete its old files. Harmless when repeated.
+
+    A killed run leaves the table as it was, or merged. Raises Spark's errors.
+    """
+    assert plan.found is not None  # noqa: S101  such a plan has figures
+    overtaken = plan.merges and not _merge(spark, plan.location)
+    found = _measure(spark, plan.location, retention)
+    if found.old_files:  # else two commits would say that nothing was deleted
+        _vacuum(spark, plan.location, retention)
+    before = plan.found.files
+    return TableResult(plan.name, plan.location, before, found.files, found.bytes, found.old_files, overtaken)
+
+
+def _plan(spark: SparkSession, place: Place, retention: Retention) -> TablePlan:
+    owner = table_property(spark, place.location, OWNER)
+    if owner not in {None, place.owner}:
+        return TablePlan(place.name, place.location, skipped=f"it belongs to {owner}")
+    warning, merges = None, True
+    if table_property(spark, place.location, _FORGETS) is not None:
+        warning = f"it has the property {_FORGETS}: unset it, because a batch may be written twice without it"
+    if place.location.startswith(_S3) and not _has_log_store(spark, place.location.partition(":")[0]):
+        merges, warning = False, "its log on S3 takes one writer: set spark.delta.logStore.s3.impl to merge its files"
+    return TablePlan(
+        place.name, place.location, _measure(spark, place.location, retention), merges=merges, warning=warning
+    )
+
+
+def _has_log_store(spark: SparkSession, scheme: str) -> bool:
+    settings = spark.sparkContext.getConf()
+    return settings.get(f"spark.delta.logStore.{scheme}.impl") is not None
+
+
+def _merge(spark: SparkSession, location: str) -> bool:
+    """Whether the small files were merged. Not if commands overtook it."""
+    with temporary_settings(spark, _OPTIMIZE):
+        try:
+            retry_conflicts(lambda: DeltaTable.forPath(spark, location).optimize().executeCompaction(), _CONFLICT_TRIES)
+        except CONFLICTS:
+            return False
+    return True
+
+
+def _measure(spark: SparkSession, location: str, retention: Retention) -> TableFiles:
+    detail = DeltaTable.forPath(spark, location).detail().select("numFiles", "sizeInBytes").first()
+    assert detail is not None  # noqa: S101  a table has one
+    old = _vacuum(spark, location, retention, dry_run=True)
+    return TableFiles(int(detail.numFiles), int(detail.sizeInBytes), old)
+
+
+def _vacuum(spark: SparkSession, location: str, retention: Retention, *, dry_run: bool = False) -> int:
+    """Delete the old files. With ``dry_run`` only count them. A table that keeps its files longer is obeyed."""
+
+    def run(retain: str) -> int:
+        found = spark.sql(f"VACUUM delta.`{location}`{retain}{' DRY RUN' if dry_run else ''}")
+        return found.count() if dry_run else 0
+
+    # by default a folder is listed in 10,000 tasks
+    tasks = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": str(4 * spark.sparkContext.defaultParallelism)}
+    with temporary_settings(spark, {**_OBEY_RETENTION, **tasks, **(_ANY_RETENTION if retention.is_short else {})}):
+        try:
+            return run(f" RETAIN {retention.hours} HOURS")
+        except PySparkException as error:
+            if _TOO_SHORT not in str(error):
+                raise
+            return run("")

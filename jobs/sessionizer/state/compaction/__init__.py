@@ -1,0 +1,1 @@
+"""Plan of a compaction: how long old files of the tables stay, and the checkpoints that no command needs."""

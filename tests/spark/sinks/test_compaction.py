@@ -1,0 +1,142 @@
+"""Small files become large ones and old files go, and no row, no transaction and no savepoint's version with them."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql.types import BooleanType
+
+from sessionizer.home import names
+from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_log import last_versions
+from sessionizer.spark.sinks.compaction import TablePlan, compact_table, plan_tables
+from sessionizer.spark.sinks.table_shapes import quarantine_shape
+from sessionizer.spark.sinks.tables import ensure_table
+from sessionizer.spark.state.restores import table_rows
+from sessionizer.spark.state.restores.table_rows import count_changes, delete_rows
+from sessionizer.state.compaction.plan import Place
+from sessionizer.state.compaction.retention import Retention
+from sessionizer.state.lineages.path import BatchRange, Segment
+from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+OWNER = "clicks@0123456789abcdef"
+BATCHES = 5
+WEEK_AND_MORE = Retention(169, "compaction.keep", is_short=False)
+NONE_KEPT = Retention(0, "the test", is_short=True)
+BACK = RowChanges((Segment("first", 2),))
+FORWARD = RowChanges((Segment("first", 4),), missing=(BatchRange("first", 2, 4),))
+DAY_S = 86_400
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> StreamedTable:
+    """A table of the stream, with a row and a file for each batch."""
+    location = str(tmp_path / names.QUARANTINE)
+    ensure_table(spark, quarantine_shape(), location, OWNER)
+    for batch_id in range(BATCHES):
+        append(spark, location, batch_id)
+    return StreamedTable(names.QUARANTINE, location, BATCHES)
+
+
+def append(spark: SparkSession, location: str, batch_id: int) -> int | None:
+    row = spark.range(1).selectExpr(
+        "'malformed' reason", "current_date() date", "'first' lineage", f"{batch_id}L batch_id"
+    )
+    return append_once(row.coalesce(1), location, Transaction("first", batch_id), lambda: None)
+
+
+def planned(spark: SparkSession, table: StreamedTable, retention: Retention = WEEK_AND_MORE) -> TablePlan:
+    (plan,) = plan_tables(spark, [Place(table.name, table.location, OWNER)], retention)
+    return plan
+
+
+def batches_in(spark: SparkSession, table: StreamedTable) -> list[int]:
+    return sorted(row.batch_id for row in spark.read.format("delta").load(table.location).collect())
+
+
+def test_files_are_merged_once_and_the_batches_stay_known(spark: SparkSession, table: StreamedTable) -> None:
+    plan = planned(spark, table)
+    assert plan.found is not None
+    assert (plan.found.files, plan.found.old_files, plan.skipped, plan.warning) == (BATCHES, 0, None, None)
+    done = compact_table(spark, plan, WEEK_AND_MORE)
+    assert (done.files_before, done.files, done.deleted, done.overtaken) == (BATCHES, 1, 0, False)
+    assert batches_in(spark, table) == list(range(BATCHES))
+    assert last_versions(spark, table.location) == {"first": BATCHES - 1}
+    assert append(spark, table.location, BATCHES - 1) is None
+    version = DeltaTable.forPath(spark, table.location).history(1).select("version").first()
+    compact_table(spark, planned(spark, table), WEEK_AND_MORE)
+    assert DeltaTable.forPath(spark, table.location).history(1).select("version").first() == version
+    assert append(spark, table.location, BATCHES) is not None
+
+
+def test_old_files_go_after_their_time_alone(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
+    def files() -> int:
+        return len(list((tmp_path / names.QUARANTINE).glob("*.parquet")))
+
+    compact_table(spark, planned(spark, table), WEEK_AND_MORE)
+    assert files() == BATCHES + 1
+    plan = planned(spark, table, NONE_KEPT)
+    assert plan.found is not None
+    assert plan.found.old_files == BATCHES
+    assert compact_table(spark, plan, NONE_KEPT).deleted == BATCHES
+    assert files() == 1
+    assert batches_in(spark, table) == list(range(BATCHES))
+
+
+def test_the_version_of_an_old_savepoint_is_read_after_a_compaction(
+    spark: SparkSession, table: StreamedTable, tmp_path: Path
+) -> None:
+    """Delta refuses a version that is older than 7 days by default, and its VACUUM takes no longer time than that."""
+    log = tmp_path / names.QUARANTINE / "_delta_log"
+    long_ago = time.time() - 12 * DAY_S
+    for version in range(BATCHES + 1):
+        os.utime(log / f"{version:020d}.json", (long_ago + version, long_ago + version))
+    delete_rows(spark, table, BACK, "an earlier restore")
+    compact_table(spark, planned(spark, table), WEEK_AND_MORE)
+    (counted,) = count_changes(spark, "clicks", [table], FORWARD)
+    assert counted.rows_back == 2
+
+
+def test_a_command_that_a_compaction_overtakes_deletes_its_rows_all_the_same(
+    spark: SparkSession, table: StreamedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, merged = tmp_path / "begun", tmp_path / "merged"
+
+    def wait(batch_id: int) -> bool:
+        begun.touch()
+        while batch_id == BATCHES - 1 and not merged.exists():  # one task waits, and leaves the other core to OPTIMIZE
+            time.sleep(0.02)
+        return True
+
+    spark.udf.register("wait_until_merged", wait, BooleanType())
+    monkeypatch.setattr(table_rows, "_deleted_rows", lambda *_: "batch_id > 2 and wait_until_merged(batch_id)")
+    plan = planned(spark, table)
+    with ThreadPoolExecutor() as pool:
+        deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815")
+        while not (begun.exists() or deletion.done()):
+            time.sleep(0.02)
+        assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
+        merged.touch()
+        deletion.result()
+    assert batches_in(spark, table) == [0, 1, 2]
+    history = DeltaTable.forPath(spark, table.location).history(2).select("operation").collect()
+    assert [row.operation for row in history] == ["DELETE", "OPTIMIZE"]
+
+
+def test_a_table_of_another_stream_is_left_alone(spark: SparkSession, table: StreamedTable) -> None:
+    (plan,) = plan_tables(spark, [Place(table.name, table.location, "visits@0123456789abcdef")], WEEK_AND_MORE)
+    assert plan.skipped is not None
+    assert OWNER in plan.skipped
+    nowhere = replace(table, location=f"{table.location}_of_nobody")
+    assert plan_tables(spark, [Place(nowhere.name, nowhere.location, OWNER)], WEEK_AND_MORE) == []

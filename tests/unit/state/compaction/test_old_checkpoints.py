@@ -1,0 +1,129 @@
+"""Checkpoints that no command needs go after their time. The records of their lineages stay."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.checkpoint.names import commit_log, offset_log
+from sessionizer.errors import NoWayBack
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, make_lineage
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.state.compaction.checkpoints import (
+    OldCheckpoint,
+    judge_checkpoint,
+    judge_checkpoints,
+    remove_checkpoint,
+)
+from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, origins_of, way_back
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 86_400_000
+NOW = 100 * DAY
+KEEP = 7 * DAY
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "goes"),
+    [
+        (OldCheckpoint("a", "it is active", NOW - 30 * DAY), False),
+        (OldCheckpoint("a", None, NOW - 8 * DAY), True),
+        (OldCheckpoint("a", None, NOW - 7 * DAY), False),
+        (OldCheckpoint("a", None, None), False),
+        (OldCheckpoint("a", None, None, is_cut=True), True),
+        (OldCheckpoint("a", "it cannot be read", None, is_cut=True), False),
+    ],
+)
+def test_one_goes_that_is_old_and_of_no_use(checkpoint: OldCheckpoint, *, goes: bool) -> None:
+    assert judge_checkpoint(checkpoint, KEEP, NOW).goes is goes
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    """A stream whose fourth lineage is active. Each began 10 days after the one before."""
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    before: str | None = None
+    for days_ago in (40, 30, 20, 10):
+        lineage = make_lineage(home, None)
+        if before is not None:
+            ORIGIN_FILE.of(home, lineage).write(Origin("rescale", NOW - days_ago * DAY, before, 3))
+        for batch in range(4):
+            run_batch(home, lineage, batch, NOW - days_ago * DAY)
+        activate_lineage(home, lineage, before)
+        before = lineage
+    return home
+
+
+def run_batch(home: StreamHome, lineage: str, batch: int, at: int) -> None:
+    for log in (offset_log(home.checkpoint(lineage)), commit_log(home.checkpoint(lineage))):
+        log.mkdir(exist_ok=True)
+    about = {"batchWatermarkMs": 0, "batchTimestampMs": at, "conf": {}}
+    (offset_log(home.checkpoint(lineage)) / str(batch)).write_text(f'v1\n{json.dumps(about)}\n{{"logOffset":1}}\n-')
+    (commit_log(home.checkpoint(lineage)) / str(batch)).write_text('v2\n{"nextBatchWatermarkMs":0}')
+    BatchLog(home.lineage(lineage).batches).note_rows(batch, ["sessions"])
+
+
+def judged(home: StreamHome) -> dict[str, bool]:
+    return {verdict.id: verdict.goes for verdict in judge_checkpoints(home, KEEP, NOW)}
+
+
+def chain(home: StreamHome) -> list[str]:
+    """The lineages, the oldest first."""
+    parents = {name: origin.parent if origin else None for name, origin in origins_of(home).items()}
+    found: list[str] = []
+    while len(found) < len(parents):
+        found += [name for name, parent in parents.items() if parent == (found[-1] if found else None)]
+    return found
+
+
+def test_the_active_one_and_the_one_before_stay(home: StreamHome) -> None:
+    first, second, third, active = chain(home)
+    assert judged(home) == {first: True, second: True, third: False, active: False}
+    for lineage in (first, second):
+        assert remove_checkpoint(home, lineage, KEEP, NOW) is None
+    assert judged(home) == {third: False, active: False}
+    assert set(origins_of(home)) == {first, second, third, active}
+    assert way_back(home, active)[1] == third
+    assert abandoned_lineages(home) == []
+
+
+def test_one_that_became_needed_since_stays(home: StreamHome) -> None:
+    _, second, third, _ = chain(home)
+    activate_lineage(home, third, second)
+    assert remove_checkpoint(home, second, KEEP, NOW) is not None
+    assert home.checkpoint(second).exists()
+
+
+def test_a_removal_that_was_killed_is_finished_and_no_rollback_takes_the_rest(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second, third, _ = chain(home)
+
+    def die(_: object) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sessionizer.state.compaction.checkpoints.remove_tree", die)
+        with pytest.raises(OSError, match="killed"):
+            remove_checkpoint(home, second, KEEP, NOW)
+    assert offset_log(home.checkpoint(second)).exists()
+    with pytest.raises(NoWayBack):
+        way_back(home, third)
+    assert judged(home)[second] is True
+    assert remove_checkpoint(home, second, KEEP, NOW) is None
+    assert not home.lineage(second).root.exists()
+
+
+def test_a_new_one_that_has_no_batch_yet_stays(home: StreamHome) -> None:
+    new = make_lineage(home, None)
+    assert judged(home)[new] is False
+    for_nothing = StreamHome.of(home.platform, "never_ran")
+    for_nothing.prepare()
+    assert judge_checkpoints(for_nothing, KEEP, NOW) == []
