@@ -36,6 +36,12 @@ SAID: Final = {
 }
 """Effect of each step, by its name."""
 
+ON_A_COPY: Final = {
+    "PrepareTables": "the copy gets empty tables of its own",
+    "Activate": "the new lineage becomes the active one of the copy",
+}
+"""Effect of the steps that do something else on a copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
@@ -43,6 +49,7 @@ class UpgradeRequest:
 
     ``anew``: a new lineage is wanted, whatever changes. ``trial``: the trial of a new lineage, None for no trial.
     ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
+    ``on_copy``: a copy of the stream goes on so, and the stream itself as before.
     """
 
     verb: str = UPGRADE
@@ -51,6 +58,7 @@ class UpgradeRequest:
     trial: Terms | None = USUAL
     prove: bool = False
     stateless: bool = False
+    on_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,8 @@ class UpgradePlan:
         """
         other_engine = any(each.name in ENGINE and each.verdict is Verdict.UNKNOWN for each in self.differences)
         migrates = any(each.verdict is Verdict.MIGRATE for each in self.differences)
-        return self.request.anew or self.request.stateless or migrates or other_engine
+        asked = self.request.anew or self.request.stateless or self.request.on_copy
+        return asked or migrates or other_engine
 
     @property
     def refused(self) -> tuple[Difference, ...]:
@@ -126,7 +135,7 @@ class UpgradePlan:
             "anew": self.request.anew,
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
-        asked = {name: True for name in ("prove", "stateless") if getattr(self.request, name)}
+        asked = {name: True for name in ("prove", "stateless", "on_copy") if getattr(self.request, name)}
         return typed_digest({**decided, **on_trial, **migrated, **asked})
 
     @property
@@ -150,6 +159,7 @@ class UpgradePlan:
             "unaccepted": [each.name for each in self.unaccepted],
             "anew": self.anew,
             "stateless": self.request.stateless,
+            "on_copy": self.request.on_copy,
             "migrations": list(self.migrations),
             "steps": list(self.steps),
             "rollback": self.rollback,
@@ -161,6 +171,8 @@ class UpgradePlan:
     @property
     def rollback(self) -> str:
         """Say what a rollback can do afterwards."""
+        if self.request.on_copy:
+            return "there is nothing to roll back. The command says where the copy is and how to remove it"
         if self.anew:
             by = f", which ran by {self.ran_by}" if self.ran_by else ""
             back = f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
@@ -188,22 +200,24 @@ class UpgradePlan:
 
     def _said(self, step: str) -> str:
         """Describe a step."""
-        is_empty = self.request.stateless and step == "StartLineage"
-        return "a new lineage begins without an open session" if is_empty else SAID[step]
+        if self.request.stateless and step == "StartLineage":
+            return "a new lineage begins without an open session"
+        return ON_A_COPY.get(step, SAID[step]) if self.request.on_copy else SAID[step]
 
     def _effects(self) -> Iterator[str]:
-        if self.request.stateless:
+        if self.request.on_copy:
+            yield "  all of it happens on a copy in a home of its own: the stream runs on, and nothing of it is changed"
+        elif self.request.stateless:
             yield f"  LOST: {self._left_behind}. Their events are read already, and come into no table"
             yield "  sessions that are over by the rules before are written"
             yield "  the savepoint that is made first keeps them: `sessionizer restore` leads back to it"
-            return
-        if not self.migrations:
+        elif not self.migrations:
             yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
-            return
-        yield "  no row of a table is changed, and no event is read twice"
-        yield "  sessions that are over by the rules before are written"
-        yield "  open events that a migration excludes leave the state"
-        yield f"  to count both: `sessionizer migration check {self.stream} --deep`"
+        else:
+            yield "  no row of a table is changed, and no event is read twice"
+            yield "  sessions that are over by the rules before are written"
+            yield "  open events that a migration excludes leave the state"
+            yield f"  to count both: `sessionizer migration check {self.stream} --deep`"
 
     @property
     def _left_behind(self) -> str:

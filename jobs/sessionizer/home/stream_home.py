@@ -53,7 +53,7 @@ class StreamHome:
         return cls(root, data_root, _own_root(control_root(platform_home.absolute()), platform_home.absolute()))
 
     @classmethod
-    def scratch(cls, folder: Path, name: str, data_root: DataPath) -> StreamHome:
+    def scratch(cls, folder: Path, name: str, data_root: DataPath | None = None) -> StreamHome:
         """Return a home for a copy of the stream, whose records are in ``folder`` wherever the control root is."""
         return cls(streams_folder(folder) / name, data_root)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import string
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.operation_record import PlanRecord, require_plan
 from sessionizer.errors import TerminalError
+from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.document.duration import duration_from, format_duration
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, Kind
@@ -183,11 +185,14 @@ def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
     """Format the plan, a line for each of its lines without markup, and the effect of each answer or of none."""
     told, *lines = [*plan.text.splitlines(), *([f"why: {' '.join(why.split())}"] if why else [])]
     listed = "\n".join(f"- {_plain(line)}" for line in lines)
+    is_stopped = Upgrade.options()["on_copy"].flag not in shlex.split(plan.options)
+    stopped = "is stopped at its next batch boundary, and runs again afterwards, unless it was stopped before"
+    during = stopped if is_stopped else "runs on meanwhile"
     return (
         f"**{_plain(told)}**\n\n{listed}\n\n"
-        f"Digest `{plan.digest}`. **Approve** runs this plan: the stream is stopped at its next batch boundary, "
-        "and runs again afterwards, unless it was stopped before. If the plan has changed by then, the stream is not "
-        f"changed, and the run fails. **Reject**, or no answer in {format_duration(patience_ms)}, changes nothing.\n"
+        f"Digest `{plan.digest}`. **Approve** runs this plan: the stream {during}. "
+        "If the plan has changed by then, the stream is not changed, and the run fails. "
+        f"**Reject**, or no answer in {format_duration(patience_ms)}, changes nothing.\n"
     )
 
 

@@ -13,6 +13,7 @@ from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
+    approver,
     begun_already,
     carried_out,
     is_approved,
@@ -21,6 +22,7 @@ from sessionizer.cli.state_commands.operations import (
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import Prove
 from sessionizer.state.commands.upgrade import Upgrade
@@ -28,6 +30,7 @@ from sessionizer.state.lineages.standing import standing_of
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
@@ -36,13 +39,14 @@ NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the str
 def run(command: Apply, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    spec, pending = stream_spec(shared.streams, stream), begun_already(where, command.name)
+    spec, on_copy = stream_spec(shared.streams, stream), command.request.on_copy
+    pending = None if on_copy else begun_already(where, command.name)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.commands.apply import ApplyRunner, upgrade_copy  # noqa: PLC0415  fast --help
 
     savepoints = savepoints_folder(where, command.folder)
     with working_spark(command.name, where, shared.master) as spark:
@@ -52,8 +56,18 @@ def run(command: Apply, shared: Shared) -> None:
             return
         if plan is not None and Prove() in plan.steps:
             prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
+        if plan is not None and on_copy:
+            _tell_of_copy(tried_again(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
+            return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
     typer.echo(f"stream {stream} continues with its file in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def _tell_of_copy(copy: StreamCopy) -> None:
+    lineage = active_lineage(copy.home)
+    typer.echo(f"a copy of stream {copy.original.name} continues with its file in lineage {lineage}: {copy.platform}")
+    for line in copy.lines():
+        typer.echo(line)
 
 
 def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:

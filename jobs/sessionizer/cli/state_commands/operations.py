@@ -28,7 +28,7 @@ from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
-from sessionizer.state.commands.steps import Canary
+from sessionizer.state.commands.steps import Canary, Stop
 from sessionizer.state.downtime import downtime_of
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class TypedCommand:
             digest=digest,
             possible=plan.is_possible or self.pending is not None,
             savepoint=self.savepoint,
-            down=downtime_of(self.where, self.command.name),
+            down=downtime_of(self.where, self.command.name) if Stop() in plan.steps else None,
         )
         offer.show(as_json=shared.as_json, approved=shared.approve == digest)
         offer.keep(self.where, shared.keep_plan)

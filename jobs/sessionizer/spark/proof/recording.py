@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches
 from sessionizer.checkpoint.file_lists import files_of_batch
@@ -20,6 +20,7 @@ from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
 from sessionizer.state.proof.explanation import Explanation, changes_by_migrations
+from sessionizer.state.stream_copy import keep_source_files
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from sessionizer.state.proof.batches import ReplayedBatches
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.migration import Migration
-
-_TAKES_FILES_AWAY: Final = frozenset({"cleansource", "sourcearchivedir"})
-"""Options of a source of files, in lower case, by which Spark removes the files that it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,7 @@ def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
     The fork has the ``key_groups`` of the lineage.
     """
     document = document_of(spec)
-    options = document["source"].get("options", {})
-    document["source"]["options"] = {
-        name: value for name, value in options.items() if name.lower() not in _TAKES_FILES_AWAY
-    }
-    if not options:
-        document["source"].pop("options")
+    keep_source_files(document)
     return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
 
 

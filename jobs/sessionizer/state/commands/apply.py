@@ -57,12 +57,10 @@ class Apply(Command):
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
         """Decide what happens: the present lineage gets the spec, or a new one."""
-        saved = WriteSavepoint() if decision.anew else CopyCheckpoint()
         changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
         steps = (
             *self.first_steps,
-            Stop(),
-            saved,
+            *self._way_back(decision),
             PrepareTables(),
             *changes,
             *(self.last_steps if decision.migrations or decision.request.stateless else ()),
@@ -75,6 +73,12 @@ class Apply(Command):
             refusal=decision.refusal,
             is_needed=decision.changes_something,
         )
+
+    def _way_back(self, decision: UpgradePlan) -> tuple[Step, ...]:
+        """Return the steps before the first change. A copy of the stream needs none."""
+        if decision.request.on_copy:
+            return ()
+        return (Stop(), WriteSavepoint() if decision.anew else CopyCheckpoint())
 
     @property
     def request(self) -> UpgradeRequest:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.command import option
 from sessionizer.state.commands.steps import Prove
-from sessionizer.state.commands.trial import terms_of
+from sessionizer.state.commands.trial import BACK_IF_UNFIT, terms_of
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
@@ -39,6 +40,12 @@ class Upgrade(Apply):
         "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
         default=False,
     )
+    on_copy: bool = option(
+        "--on-copy",
+        "On a copy",
+        "do it on a copy of the stream with the open sessions of now, and leave the stream as it is",
+        default=False,
+    )
     deep: bool = option(
         "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False
     )
@@ -46,11 +53,18 @@ class Upgrade(Apply):
     @property
     def request(self) -> UpgradeRequest:
         """Request that the plan is made for. Raises InvalidSpec."""
-        return replace(super().request, prove=self.prove, stateless=self.stateless)
+        return replace(super().request, prove=self.prove, stateless=self.stateless, on_copy=self.on_copy)
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of a new lineage's trial. One without open sessions is not compared by its sessions."""
+        """Terms of a new lineage's trial. One without open sessions is not compared by its sessions.
+
+        A copy has no lineage before to be compared with.
+        """
+        if self.on_copy and self.back_if_unfit:
+            raise InvalidSpec(BACK_IF_UNFIT, "given", "Omit it, because --on-copy leaves the stream as it is")
+        if self.on_copy:
+            return None
         return terms_of(self.trial, back_if_unfit=self.back_if_unfit, like_before=not self.stateless)
 
     @property

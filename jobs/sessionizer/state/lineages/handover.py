@@ -86,7 +86,7 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
 
 
 def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonObject]:
-    """Return the punctuations of a stopped stream that no batch up to that of ``standing`` has read. Raises OSError."""
+    """Return the punctuations of a stream that no batch up to that of ``standing`` has read. Raises OSError."""
     folder, checkpoint = home.punctuations(standing.lineage), home.checkpoint(standing.lineage)
     read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, standing.batch_id, PUNCTUATIONS)}
     unread = [name for name in names_in(folder) if name.endswith(".json") and name not in read and name[0] != "."]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.control.execution import execute
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
-from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.sinks.examine import examine
@@ -32,24 +36,28 @@ from sessionizer.state.commands.steps import (
     WriteSavepoint,
     WriteSpec,
 )
-from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
+from sessionizer.state.lineages.standing import require_unchanged, standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.stream_copy import new_copy
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer.control.execution import Step
-    from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -57,12 +65,14 @@ if TYPE_CHECKING:
 class ApplyRunner(SparkRunner):
     """Runner of ``command``, which changes the stream to ``spec``.
 
-    ``savepoints``: the folder for the savepoint of the state before.
+    ``savepoints``: the folder for the savepoint of the state before. ``copy``: of the stream, which gets the spec in
+    its place. Then ``home`` is the copy's.
     """
 
     command: Apply
     spec: StreamSpec
     savepoints: DataPath
+    copy: StreamCopy | None = None
     _found: tuple[Standing, Examined] | None = field(default=None, init=False)
 
     def look(self) -> Plan[UpgradePlan]:
@@ -74,7 +84,7 @@ class ApplyRunner(SparkRunner):
         standing = self._standing()
         plan = self._plan_of(standing)
         if plan.is_possible:
-            self._found = standing, self._examined(standing, self._migrated(standing, self.home.seeds))
+            self._found = standing, self._examined(standing, self._migrated(standing, self._left.seeds))
         return plan
 
     def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:  # noqa: ARG002  the interface
@@ -96,11 +106,9 @@ class ApplyRunner(SparkRunner):
             case WriteSavepoint():
                 self._write_savepoint(step, self._looked[0], operation.record.id)
             case PrepareTables():
-                have_tables(self.spark, self.home, self.spec, self._looked[1].shapes(self.spec))
+                self._prepare_tables()
             case WriteFinishedSessions():
-                lineage = super().find_activated(operation.record)
-                assert lineage is not None  # noqa: S101  the step follows the activation
-                write_finished_rows(self.spark, self.home, lineage, self._folder(operation), operation.permit)
+                self._write_finished(operation)
             case WriteSpec():
                 return self._write_spec(self._looked[0], operation)
             case _:
@@ -111,11 +119,16 @@ class ApplyRunner(SparkRunner):
         """Start the new lineage. Raises HalfWrittenBatch."""
         standing, examined = self._looked
         origin = Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id)
-        record, migrated = new_record(self.home, self.spec), self._migrated(standing, self._folder(operation))
-        state, handover = hand_over(self.spark, self.home, standing, record, origin, migrated=migrated)
-        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
-        self.begin(self.spec, examined, partitions, handover, operation)
+        spec, migrated = self._lasting(self.spec), self._migrated(standing, self._folder(operation))
+        runs_on = self.copy is not None
+        state, handover = hand_over(
+            self.spark, self._left, standing, new_record(self.home, spec), origin, migrated=migrated, runs_on=runs_on
+        )
+        partitions = partitions_of(standing.settings[PARTITIONS], spec.key_groups)
+        self.begin(spec, examined, partitions, handover, operation)
         self.made.start(state)
+        if runs_on:
+            require_unchanged(self._left, standing)
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the decisive change."""
@@ -128,6 +141,37 @@ class ApplyRunner(SparkRunner):
         if names_in(folder) and self.find_activated(operation.record) is None:
             operation.permit()  # they are another run's if it was overtaken
             remove_tree(folder)
+
+    @property
+    def _left(self) -> StreamHome:
+        """The stream whose state is read."""
+        return self.home if self.copy is None else self.copy.original
+
+    def _lasting(self, spec: StreamSpec) -> StreamSpec:
+        """Return the ``spec`` as the new lineage keeps it."""
+        return spec if self.copy is None else self.copy.spec(spec)
+
+    def _prepare_tables(self) -> None:
+        """Make the tables. Those of a copy are new, and finished sessions have the columns of the spec before."""
+        standing, examined = self._looked
+        if self.copy is not None and self._migrated(standing, self._left.seeds) is not None:
+            before, _ = self._spec_before(standing.lineage)
+            have_tables(self.spark, self.home, before, examine(self.spark, before, self._left.platform).shapes(before))
+        have_tables(self.spark, self.home, self._lasting(self.spec), examined.shapes(self.spec))
+
+    def _write_finished(self, operation: Operation) -> None:
+        lineage = super().find_activated(operation.record)
+        assert lineage is not None  # noqa: S101  the step follows the activation
+        origin = ORIGIN_FILE.of(self.home, lineage).require()
+        before = self._spec_before((origin.parent if origin else None) or lineage)
+        write_finished_rows(self.spark, self.home, lineage, before, self._folder(operation), operation.permit)
+
+    def _spec_before(self, lineage: str) -> tuple[StreamSpec, KeptTypes]:
+        """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
+        record, kept = SPEC_FILE.of(self._left, lineage).require(), TYPES_FILE.of(self._left, lineage).require()
+        if record is None or kept is None:
+            raise DamagedFile(self._left.lineage(lineage).root, "it lacks spec.json or types.json")
+        return self._lasting(recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
 
     @property
     def _looked(self) -> tuple[Standing, Examined]:
@@ -154,29 +198,29 @@ class ApplyRunner(SparkRunner):
 
     def _standing(self) -> Standing:
         """Read the stream. Only an upgrade reads the checkpoint of another line of Spark or the state of a release."""
-        return standing_of(self.home, to_upgrade=self.command.takes_programs)
+        return standing_of(self._left, to_upgrade=self.command.takes_programs)
 
     def _plan_of(self, standing: Standing) -> Plan[UpgradePlan]:
         at = (standing.lineage, standing.batch_id)
-        return self.command.plan(plan_upgrade(self.home, at, self.spec, self.command.request))
+        return self.command.plan(plan_upgrade(self._left, at, self.spec, self.command.request))
 
     def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
-        pending = waiting_migrations(self.home, standing.lineage, self.spec)
+        pending = waiting_migrations(self._left, standing.lineage, self.spec)
         stateless = self.command.request.stateless
         if not pending and not stateless:
             return None
-        return MigratedEvents(self.spark, self.home, standing, pending, folder, keeps_none=stateless)
+        return MigratedEvents(self.spark, self._left, standing, pending, folder, keeps_none=stateless)
 
     def _folder(self, operation: Operation) -> DataPath:
         return self.home.seeds / operation.record.id
 
     def _examined(self, standing: Standing, migrated: MigratedEvents | None) -> Examined:
-        examined = examine(self.spark, self.spec, self.home.platform)
+        examined = examine(self.spark, self.spec, self._left.platform)
         if migrated is None:
-            require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+            require_readable_state(self._left, standing.lineage, self.spec, examined.guarded.payload)
         else:
             require_in_reach(examined.guarded.payload, migrated.kept)
-        require_own_tables_fit(self.spark, self.home, self.spec, examined.shapes(self.spec))
+        require_own_tables_fit(self.spark, self._left, self.spec, examined.shapes(self.spec))
         return examined
 
     def _require_whole(self, standing: Standing) -> None:
@@ -185,3 +229,18 @@ class ApplyRunner(SparkRunner):
         written = [places[name] for name in STREAMED]
         begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
         require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)
+
+
+def upgrade_copy(runner: ApplyRunner, plan: Plan[UpgradePlan], by: str) -> StreamCopy:
+    """Carry out the ``plan`` on a copy of the stream of ``runner``, and return the copy.
+
+    The stream runs on. Its files are only read. Nothing of a copy is left if a step fails. Raises the errors of the
+    steps, and BatchOutrun if Spark removes a file of the copied batch meanwhile.
+    """
+    command, leaves = runner.command, ("", NO_BATCH)
+    with new_copy(runner.home) as copy:
+        record = new_operation(copy.home, command.name, plan.digest, by, leaves, options=command.recorded())
+        write_operation(copy.home, record)  # a new lineage removes the results of any that is not pending
+        execute(Operation(copy.home, record, lambda: None), replace(runner, home=copy.home, copy=copy))
+        copy.write_spec(copy.spec(runner.spec))
+    return copy

@@ -12,17 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.core.wire import rows
-from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.write import Sinks
-from sessionizer.state.lineages.origin import lineage_before
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,20 +44,21 @@ def payload_so_far(spec: StreamSpec, kept: KeptTypes) -> schema.Payload:
 
 
 def write_finished_rows(
-    spark: SparkSession, home: StreamHome, lineage: str, folder: DataPath, permit: Callable[[], None]
+    spark: SparkSession,
+    home: StreamHome,
+    lineage: str,
+    before: tuple[StreamSpec, KeptTypes],
+    folder: DataPath,
+    permit: Callable[[], None],
 ) -> None:
     """Write the finished rows in ``folder`` as batch 0 of ``lineage``, then remove the folder.
 
-    Without a folder nothing is left to do. Raises DamagedFile, LeaseLost, and the errors of the tables.
+    ``before``: the spec and the types of the lineage that the rows come from. Without a folder nothing is left to do.
+    Raises LeaseLost, and the errors of the tables.
     """
     if not names_in(folder):
         return
-    before = lineage_before(home, lineage)
-    record = SPEC_FILE.of(home, before).require() if before else None
-    kept = TYPES_FILE.of(home, before).require() if before else None
-    if record is None or kept is None:
-        raise DamagedFile(home.lineage(before or lineage).root, "it lacks spec.json or types.json")
-    spec = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
+    spec, kept = before
     sinks = Sinks(
         lineage,
         streamed_tables(home, spec),

@@ -33,16 +33,19 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     origin: Origin,
     *,
     same_source: bool = True,
+    runs_on: bool = False,
     records: Mapping[str, JsonObject] | None = None,
     migrated: MigratedEvents | None = None,
 ) -> tuple[KeptState | DataFrame, Handover]:
     """Return the state after the committed batch of ``standing``, for a new lineage by ``spec``.
 
-    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``records``: other files of
-    the lineage, by their names. ``migrated``: the open events in place of those of the state, which are migrated now.
+    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``runs_on``: whether the
+    stream runs on, because a copy of it with other tables gets the lineage. ``records``: other files of the lineage, by
+    their names. ``migrated``: the open events in place of those of the state, which are migrated now.
     Raises HalfWrittenBatch, MigrationRefused.
     """
-    _require_whole(spark, home, standing)
+    if not runs_on:
+        _require_whole(spark, home, standing)
     state = kept_state(home, standing)
     with reading_state(spark):
         timeouts = read_timeouts(spark, state)
