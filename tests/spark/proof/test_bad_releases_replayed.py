@@ -9,7 +9,7 @@ import pytest
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import ReplayDiffers
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from support.faults.patched_release import Patch, prove_with, release_with
+from support.faults.patched_release import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 UNPACK: Final = "spark/sinks/unpack.py"
 ROWS: Final = "                    yield shape.rows(rows, origin)\n"
-CUTTING: Final = "core/key_group/cutting.py"
-GAP: Final = "    beyond_gap = events.clock[1:] > events.clock[:-1] + events.timeout[:-1]\n"
 BAD: Final = {
     "drops rows": Patch(UNPACK, ROWS, ROWS.replace("rows,", "rows.slice(1),")),
     "doubles rows": Patch(UNPACK, ROWS, ROWS + ROWS),
-    "cuts elsewhere": Patch(CUTTING, GAP, GAP.replace("timeout[:-1]", "timeout[:-1] // 2")),
+    "cuts elsewhere": CUTS_ELSEWHERE,
     "rounds a measure": Patch(
         "spark/sinks/guarded_aggregates.py",
         "        return _drop_impossible_years(found)\n",
@@ -44,9 +42,6 @@ BAD: Final = {
         "        emitted.persist(StorageLevel.DISK_ONLY)\n        assert batch_id != 3, 'no'\n",
     ),
 }
-REFACTORING: Final = Patch(
-    CUTTING, GAP, "    quiet = np.diff(events.clock)\n    beyond_gap = np.greater(quiet, events.timeout[:-1])\n"
-)
 
 
 @pytest.fixture(scope="module")
