@@ -1,6 +1,6 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars wheel sbom stack test-matrix docs lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel sbom stack-images stack test-matrix docs lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
@@ -120,12 +120,18 @@ sbom: wheel
 test-matrix: wheel
 	$(BIN)/python release/matrix.py dist
 
-# the images, then PostgreSQL, Airflow, Kafka and a Spark cluster; COMPOSE may be docker-compose
-COMPOSE ?= docker compose
-stack:
+# the images of docker/.env that bear our name
+COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+stack-images:
 	$(PYTHON) docker/prepare_stack.py
-	set -a; . docker/.env; set +a; for target in airflow driver; do \
-	  docker build -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE --target $$target -t streaming-state-$$target . || exit 1; done
+	@set -a; . docker/.env; set +a; \
+	for image in $$AIRFLOW_IMAGE $$DRIVER_IMAGE $$POSTGRES_IMAGE $$KAFKA_IMAGE $$S3_IMAGE; do \
+	  case $$image in streaming-state-*) \
+	    docker build --quiet -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE \
+	      --build-arg GO_BASE=$$GO_IMAGE --target $${image#streaming-state-} -t $$image . || exit 1 ;; esac; done
+
+# PostgreSQL, Airflow, Kafka, S3 and a Spark cluster, from docker/compose.yaml
+stack: stack-images
 	cd docker && $(COMPOSE) up --detach
 
 # the pages with the files that they link to, at their places; --strict fails at a link or anchor that is not there

@@ -16,15 +16,22 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).absolute().parent
 IMAGE: Final = (r"[\w][\w./:@-]*", "the name of an image, such as postgres:16")
+PORT: Final = (r"[1-9]\d{3,4}", "a port from 1024 on")
+FOLDER: Final = (r"[/.].*", "a path that begins with / or .")
 RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "small letters, digits, - and _"),
     "AIRFLOW_IMAGE": IMAGE,
     "DRIVER_IMAGE": IMAGE,
-    "BASE_IMAGE": IMAGE,
     "POSTGRES_IMAGE": IMAGE,
     "KAFKA_IMAGE": IMAGE,
     "S3_IMAGE": IMAGE,
-    "AIRFLOW_PORT": (r"[1-9]\d{3,4}", "a port from 1024 on"),
-    "DAGS": (r"[/.].*", "a path that begins with / or ."),
+    "BASE_IMAGE": IMAGE,
+    "GO_IMAGE": IMAGE,
+    "AIRFLOW_PORT": PORT,
+    "KAFKA_PORT": PORT,
+    "S3_PORT": PORT,
+    "DAGS": FOLDER,
+    "STREAMS": FOLDER,
     "WORKER_CORES": (r"[1-9]\d*", "a number of cores"),
     "WORKER_MEMORY": (r"[1-9]\d*[mg]", "memory, such as 2g"),
 }
@@ -33,7 +40,9 @@ SECRETS: Final[Mapping[str, Callable[[], str]]] = {
     "fernet_key": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
     "jwt_secret": lambda: secrets.token_urlsafe(32),
     "api_secret_key": lambda: secrets.token_urlsafe(32),
-    "s3_password": lambda: secrets.token_urlsafe(18),
+    "aws_credentials": lambda: (
+        f"[default]\naws_access_key_id = sessionizer\naws_secret_access_key = {secrets.token_hex(18)}\n"
+    ),
     "passwords.json": lambda: json.dumps({"admin": secrets.token_urlsafe(12)}),
 }
 
