@@ -62,7 +62,7 @@ export class Changes {
     const { steps, isOver } = stepsOf(change);
     const close = el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close');
     const open = el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${this.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`) }, 'Open the run');
-    const title = `${run.conf.verb || 'upgrade'} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
+    const title = `${(run.conf.verb || 'upgrade').replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
     return el(
       'article', { class: `change ${run.state}` },
       el('div', { class: 'change-head' }, el('h2', {}, title), steps.map(({ name, word }) => el('span', { class: `step ${word.replace(/ /g, '-')}` }, `${name}: ${word}`)), open, isOver ? close : null),
