@@ -27,6 +27,8 @@ from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
     from sessionizer.control.lease.lease import Lease
@@ -35,23 +37,17 @@ if TYPE_CHECKING:
 
 def drain(spark: SparkSession, stage: Stage) -> None:
     """Read all there is and close every session. Raises what the query dies of."""
-    catch_up(spark, stage)
-    assert stage.lineage
-    punctuation.drain(stage.stream_home.punctuations(stage.lineage))
-    catch_up(spark, stage)
+    with _prepared(spark, stage) as run:
+        caught_up, _ = _run_to_end(run)
+        assert stage.lineage
+        punctuation.drain(stage.stream_home.punctuations(stage.lineage))
+        _run_to_end(caught_up)
 
 
 def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
     """Read all there is; returns what the query had to do without. Raises what it dies of."""
-    stage.stream_home.prepare()
-    lease = acquire(stage.stream_home, "tests")
-    partitions = str(spark.conf.get(PARTITIONS))
-    try:
-        return _run_to_end(_run(spark, stage, lease))
-    finally:
-        lease.release()
-        # a driver's session is its own; the next stream of the tests begins in this one
-        spark.conf.set(PARTITIONS, partitions)
+    with _prepared(spark, stage) as run:
+        return _run_to_end(run)[1]
 
 
 def begin_batch(spark: SparkSession, stage: Stage) -> None:
@@ -65,7 +61,22 @@ def begin_batch(spark: SparkSession, stage: Stage) -> None:
         lease.release()
 
 
-def _run_to_end(run: PreparedQuery) -> list[str]:
+@contextlib.contextmanager
+def _prepared(spark: SparkSession, stage: Stage) -> Iterator[PreparedQuery]:
+    """Hold the lease of the stream while the block runs its query."""
+    stage.stream_home.prepare()
+    lease = acquire(stage.stream_home, "tests")
+    partitions = str(spark.conf.get(PARTITIONS))
+    try:
+        yield _run(spark, stage, lease)
+    finally:
+        lease.release()
+        # a driver's session is its own; the next stream of the tests begins in this one
+        spark.conf.set(PARTITIONS, partitions)
+
+
+def _run_to_end(run: PreparedQuery) -> tuple[PreparedQuery, list[str]]:
+    """Return the query that ended, and what it had to do without."""
     reasons: list[str] = []
     while True:
         try:
@@ -77,7 +88,7 @@ def _run_to_end(run: PreparedQuery) -> list[str]:
             run, reason = found
             reasons.append(reason)
         else:
-            return reasons
+            return run, reasons
 
 
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
