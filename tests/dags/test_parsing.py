@@ -15,7 +15,7 @@ from support.places import REPOSITORY
 
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
-DAGS_OF_THE_PLATFORM = 5
+DAGS_OF_THE_PLATFORM = 6
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
 READS_PER_SPEC = 2
 """One for all DAGs, and one that asks whether a spec is broken."""
