@@ -16,8 +16,9 @@ OF_JARS: Final = {"org.postgresql": "BSD-2-Clause", "org.reactivestreams": "MIT-
 """Licences of jars by their group. All others are Apache-2.0."""
 ABOUT: Final = """# Third-party software
 
-The wheel contains no file of other projects. These are the packages of `streaming-state[driver,kafka,s3,hdfs]`, in
-the versions of `requirements.lock`, and the jars that `sessionizer jars fetch` fetches. Written by `make sbom`.
+The wheel contains no file of other projects. These are the packages of
+`streaming-state[driver,kafka,s3,gcs,azure,hdfs]`, in the versions of `requirements.lock`, and the jars that
+`sessionizer jars fetch` fetches. Written by `make sbom`.
 
 | name | version | licence |
 |---|---|---|
