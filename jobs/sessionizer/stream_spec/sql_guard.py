@@ -101,7 +101,8 @@ def _queries(words: Sequence[Word]) -> Iterator[str]:
         elif word.is_name("from", "with", "table", "values", "map", "reduce") and 0 < at < len(words) - 1:
             behind = words[at + 1]
             follows = behind.kind is not Kind.SYMBOL or (behind.is_symbol("(") and not word.is_name("map", "reduce"))
-            if words[at - 1].is_symbol("(") and follows:
+            signed = word.is_name("values") and behind.is_symbol("-", "+", "~", "!")
+            if words[at - 1].is_symbol("(") and (follows or signed):
                 yield _NO_QUERY
 
 
@@ -124,7 +125,7 @@ def _calls(words: Sequence[Word], scope: Scope) -> Iterator[str]:
         if name.removesuffix(word.name) in BUILT_IN:
             name = word.name
         compares = at and words[at - 1].is_name("like", "ilike") and word.is_name("any", "all", "some")
-        if word.is_name(*BEFORE_BRACKET) or compares:
+        if name == word.name and (word.is_name(*BEFORE_BRACKET) or compares):
             continue
         if name in CLOCK_WITHOUT_ARGUMENTS and words[at + 2 : at + 3] and words[at + 2].is_symbol(")"):
             yield f"{SAME_EACH_TIME} {name}(), because {_CLOCK}"
