@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for root in (HERE, HERE.parent / "jobs", HERE.parent / "tests"):
+for root in (HERE, HERE.parent / "jobs", HERE.parent / "plugins", HERE.parent / "demo", HERE.parent / "tests"):
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
 

@@ -178,6 +178,20 @@ def proofs(
 
 
 @app.command()
+def page(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Five streams: only shows that it works.")] = False,
+    repetitions: Annotated[int, typer.Option(help="Requests of each that count; one more warms the server.")] = 10,
+) -> None:
+    """Time the Streams page beside Airflow's own list of DAGs, in one Airflow with 50 streams."""
+    from sessionizer_bench import streams_page  # needs the helpers of the tests
+
+    found = streams_page.measure(5 if quick else streams_page.STREAMS, 2 if quick else repetitions, typer.echo)
+    (SCRATCH / "page.json").write_text(json.dumps(asdict(found), indent=1))
+    typer.echo("\n".join(streams_page.lines(found)))
+
+
+@app.command()
 def executors(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,

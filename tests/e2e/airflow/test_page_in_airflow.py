@@ -1,11 +1,16 @@
-"""The Streams page of a running Airflow: an alert that is tried from it, the rights of each user, and who is silent."""
+"""A night at 3 a.m., on the Streams page of a running Airflow: by clicks alone, over a stream that Spark really drives.
+
+A bad release of the spec cuts sessions too short. The axis shows it, a user restores the savepoint from before it, and
+the tables are what they would have been without it. Before that: the rights of each user, and who is silent.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +19,20 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of
+from support.faults.airflow_faults import has_stopped
 from support.pages.browser import Browser, chromium
 from support.pages.operate_form import OPERATE, OperateForm
 from support.places import REPOSITORY
+from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
 from support.processes.found_process import known
 from support.streams.click_files import write_click_files
@@ -33,11 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.processes.live_airflow import Platform
+    from support.streams.click_files import ClickFiles
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 CLICKS = clicks_spec(idle_after=None)
 SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+BAD_RELEASE = {**CLICKS, "name": "clicks", "mapping": {**CLICKS["mapping"], "timeout_ms": "1000L"}}
 SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": "60 seconds",
@@ -47,21 +58,29 @@ SETTINGS = {
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op,vic:viewer",
 }
-FILES = 3
+FILES, BEFORE, DURING = 6, 3, 2
+"""Files of the feed, those before the release, and those that the bad release reads."""
+MOST_CLICKS = 6
 PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
 
 
 @dataclass
-class Seen(OperateForm):
+class Night(OperateForm):
     """A user at the browser, and the stream of the platform."""
 
     browser: Browser
     stage: Stage
+    files: ClickFiles
     waiting: Path
+    clicks: int = field(default=0, init=False)
 
     @property
     def address(self) -> str:
         return self.platform.installation.address
+
+    def click(self, selector: str, text: str | None = None) -> None:
+        self.clicks += 1
+        self.browser.click(selector, text)
 
     def feed(self, count: int) -> None:
         for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
@@ -80,14 +99,14 @@ class Seen(OperateForm):
 
 
 @pytest.fixture(scope="module")
-def seen(platform: Platform) -> Iterator[Seen]:
+def night(platform: Platform) -> Iterator[Night]:
     root = platform.installation.root
     stage = Stage.set_up(root, CLICKS, home=platform.installation.platform_home)
-    write_click_files(root / "waiting", FILES, rate=12)
+    files = write_click_files(root / "waiting", FILES, rate=12)
     with chromium() as browser:
-        found = Seen(platform, browser, stage, root / "waiting")
+        found = Night(platform, browser, stage, files, root / "waiting")
         platform.api.unpause(platform.dag)
-        found.feed(FILES)
+        found.feed(BEFORE)
         platform.wait_for_driver()
         assert found.wait_for_end(found.ask("savepoint", why="before the release")) == "success"
         browser.show_as(1280, 900)
@@ -101,22 +120,22 @@ def seen(platform: Platform) -> Iterator[Seen]:
         yield found
 
 
-def test_an_alert_is_tried_from_the_page(seen: Seen) -> None:
-    seen.browser.ask("location.hash = '#/clicks'")
-    seen.browser.click("button", "Test the alerts")
-    seen.browser.click("dialog button[type=submit]")
-    wait_until(lambda: "test" in {each["kind"] for each in told(seen.platform.told)}, 90, "a test message")
-    (alert,) = [each for each in told(seen.platform.told) if each["kind"] == "test"]
+def test_an_alert_is_tried_from_the_page(night: Night) -> None:
+    night.browser.ask("location.hash = '#/clicks'")
+    night.browser.click("button", "Test the alerts")
+    night.browser.click("dialog button[type=submit]")
+    wait_until(lambda: "test" in {each["kind"] for each in told(night.platform.told)}, 90, "a test message")
+    (alert,) = [each for each in told(night.platform.told) if each["kind"] == "test"]
     assert "admin" in alert["reason"]
-    seen.browser.wait_for_text("test alert: done")
+    night.browser.wait_for_text("test alert: done")
 
 
-def test_each_action_needs_its_right(seen: Seen) -> None:
+def test_each_action_needs_its_right(night: Night) -> None:
     """Anonymous, a viewer, an operator who is no approver, and a foreign page with the user's cookie."""
-    run = f"{seen.address}/api/v2/dags/{OPERATE}/dagRuns"
+    run = f"{night.address}/api/v2/dags/{OPERATE}/dagRuns"
     body = {"logical_date": None, "conf": {"verb": "rollback", "stream": "clicks"}}
-    pages = [f"{seen.address}/streams-page/{path}" for path in ("", "api/fleet", "api/streams/clicks.supervise/live")]
-    viewer, operator = (cookie(seen.platform.token_of(user)) for user in ("vic", "olga"))
+    pages = [f"{night.address}/streams-page/{path}" for path in ("", "api/fleet", "api/streams/clicks.supervise/live")]
+    viewer, operator = (cookie(night.platform.token_of(user)) for user in ("vic", "olga"))
     assert {httpx.get(page, timeout=20).status_code for page in pages} == {401}
     assert {httpx.get(page, headers=viewer, timeout=20).status_code for page in pages} == {200}
     assert httpx.post(run, json=body, timeout=20).status_code == 401
@@ -124,45 +143,98 @@ def test_each_action_needs_its_right(seen: Seen) -> None:
     plain = {**operator, "Content-Type": "text/plain"}
     forged = httpx.post(run, content=json.dumps(body), headers=plain, timeout=20)
     assert 400 <= forged.status_code < 500, "the form of a foreign page can send nothing else"
-    planned = seen.ask("restore", savepoint=newest_savepoint(seen), why="nobody approves it")
-    seen.wait_for_plan(planned)
+    planned = night.ask("restore", savepoint=newest_savepoint(night), why="nobody approves it")
+    night.wait_for_plan(planned)
     answer = {"chosen_options": ["Approve"], "params_input": {}}
     for user, status in ((viewer, 403), (operator, 403), ({}, 401)):
-        refused = httpx.patch(f"{seen.address}{seen.approval(planned)}", json=answer, headers=user, timeout=20)
+        refused = httpx.patch(f"{night.address}{night.approval(planned)}", json=answer, headers=user, timeout=20)
         assert refused.status_code == status
-    seen.answer(planned, "Reject")
-    assert seen.wait_for_end(planned) == "success"
-    assert read_operations(seen.platform.home) == []
+    night.answer(planned, "Reject")
+    assert night.wait_for_end(planned) == "success"
+    assert read_operations(night.platform.home) == []
 
 
 @pytest.mark.parametrize("part", ["driver", "triggerer", "api-server"])
-def test_who_is_silent_is_told(part: str, seen: Seen) -> None:
-    seen.browser.ask("location.hash = '#/clicks'")
-    seen.browser.wait_for_text("Timeline")
-    wait_until(lambda: "silent" not in seen.browser.text(), 60, "nobody silent")
-    processes = processes_of(seen, part)
+def test_who_is_silent_is_told(part: str, night: Night) -> None:
+    night.browser.ask("location.hash = '#/clicks'")
+    night.browser.wait_for_text("Timeline")
+    wait_until(lambda: "silent" not in night.browser.text(), 60, "nobody silent")
+    processes = processes_of(night, part)
     send(processes, signal.SIGSTOP)
     said = {"driver": "driver of clicks is silent", "triggerer": "triggerer is silent", "api-server": "does not answer"}
     try:
-        seen.browser.wait_for_text(said[part])
-        seen.see(f"silent-{part}")
+        night.browser.wait_for_text(said[part])
+        night.see(f"silent-{part}")
     finally:
         send(processes, signal.SIGCONT)
-    wait_until(lambda: said[part] not in seen.browser.text(), 60, "all are heard again")
+    wait_until(lambda: said[part] not in night.browser.text(), 60, "all are heard again")
 
 
-def newest_savepoint(seen: Seen) -> str:
-    return savepoints_in(seen.platform.home.savepoints, epoch_ms())[-1].id
+def test_a_bad_release_is_taken_back_by_clicks(night: Night) -> None:
+    platform = night.platform
+    uid = platform.wait_for_driver()
+    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
+    (specs / "clicks.yaml").write_text(yaml.safe_dump(BAD_RELEASE, sort_keys=False))
+    platform.api.call("POST", "/api/v2/dags/clicks.start/dagRuns", {"logical_date": None, "conf": {"apply": True}})
+    platform.wait_for_launch(other_than=uid, seconds=240)
+    night.feed(DURING)
+    night.browser.ask("sessionStorage.setItem('span', 3600000)")
+    night.browser.open(f"{night.address}/streams-page/")
+    night.browser.wait_for_text("2 streams")
+    night.click("a", "clicks")
+    night.browser.wait_for_text("Sessions closed")
+    night.see("night-the-axis-shows-it")
+    night.click(".point.savepoint")
+    night.click("button", "Restore to this savepoint …")
+    night.click("button", "Make the plan")
+    night.browser.wait_for_text("approve: waits for you", 300)
+    night.see("night-the-plan")
+    wait_until(lambda: night._is_noted_to_wait(newest_run(night)), 60, "a scheduler that knows that the plan waits")
+    enabled = "document.querySelector('.plan button.primary').disabled === false"
+    wait_until(lambda: night.browser.ask(enabled), 30, "a button that is enabled once the plan could be read")
+    night.click(".plan button", "Approve")
+    night.browser.wait_for_text("carry out: done", 400)
+    night.see("night-it-is-over")
+    assert night.clicks <= MOST_CLICKS
+    (record,) = read_operations(platform.home)
+    assert (record.verb, record.by, record.outcome) == ("restore", "admin (Airflow)", Ending.DONE)
+    night.feed(FILES - BEFORE - DURING)
 
 
-def processes_of(seen: Seen, part: str) -> list[psutil.Process]:
+def test_the_tables_are_as_without_the_bad_release(night: Night) -> None:
+    platform = night.platform
+    (record,) = read_operations(platform.home)
+    uid = platform.wait_for_driver()
+    platform.run_now("clicks.stop")
+    wait_until(partial(has_stopped, platform, uid), 60, "a stream that has stopped")
+    platform.parts.stop_all()
+    write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
+    run_to_end(night.stage, "drain")
+    saved = {each.id: each.manifest for each in savepoints_in(platform.home.savepoints, epoch_ms())}[record.savepoint]
+    assert saved is not None
+    first = CheckpointLog(platform.home.checkpoint(record.lineage_from)).committed()
+    second = CheckpointLog(platform.home.checkpoint(record.lineage_to or "")).committed()[1:]
+    kept = [batch for batch in first if batch.batch_id <= saved.batch_id]
+    rows = [row for name in sorted(night.files) for row in night.files[name]]
+    assert_landed(night.stage, batches_of([*kept, *second], night.files), rows)
+
+
+def newest_savepoint(night: Night) -> str:
+    return savepoints_in(night.platform.home.savepoints, epoch_ms())[-1].id
+
+
+def newest_run(night: Night) -> str:
+    return str(night.platform.runs(OPERATE)[0]["dag_run_id"])
+
+
+def processes_of(night: Night, part: str) -> list[psutil.Process]:
     """The part of Airflow, or the driver, with all that they have started."""
     if part == "driver":
-        launch = read_launch(seen.platform.home)
+        launch = read_launch(night.platform.home)
         assert launch is not None
         process = psutil.Process(known(launch.pid))
     else:
-        process = psutil.Process(seen.platform.parts.running[part].pid)
+        process = psutil.Process(night.platform.parts.running[part].pid)
     return [process, *process.children(recursive=True)]
 
 
