@@ -25,6 +25,7 @@ export class Changes {
   add(run) {
     this.shown.set(run.dag_run_id, { run, states: {}, plan: null });
     this.render();
+    this.node.scrollIntoView({ block: 'center' });
     this.ask();
   }
 
