@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from sessionizer import __version__
 from sessionizer.cli.changes.diff import diff
 from sessionizer.cli.changes.migrations import migration
 from sessionizer.cli.changes.prove import prove
@@ -66,8 +67,20 @@ app.add_typer(state, name="state")
 app.add_typer(checkpoint, name="checkpoint")
 
 
+def print_release(wanted: bool) -> None:  # noqa: FBT001  the interface of an option's callback
+    """Print the release, and end the command, if that is ``wanted``."""
+    if wanted:
+        typer.echo(f"sessionizer {__version__}")
+        raise typer.Exit
+
+
+Version: TypeAlias = Annotated[
+    bool, typer.Option("--version", help="Print the release.", is_eager=True, callback=print_release)
+]
+
+
 @app.callback()
-def everywhere(*, control: Control = None) -> None:
+def everywhere(*, control: Control = None, version: Version = False) -> None:  # noqa: ARG001  its callback has acted
     """Every verb of the platform for users and scripts."""
     if control:
         # A process has one control root: its children and all its streams must use the same.

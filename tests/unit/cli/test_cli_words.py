@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
+from sessionizer import __version__
+from sessionizer.cli.app import app
 from sessionizer.cli.looking.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 
@@ -22,3 +25,9 @@ def test_a_driver_that_had_no_batch_ended_after_none(batch_id: int | None, words
 def test_a_cell_is_a_line(text: str, shown: str) -> None:
     assert one_line(text) == shown
     assert len(table_text(("a", "b"), [(text, "x")], left=("a",)).splitlines()) == 3
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--version", "status"), ("--control", "/nowhere", "--version")])
+def test_the_release_is_printed_whatever_else_is_asked(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*words])
+    assert (done.exit_code, done.stdout.split()) == (0, ["sessionizer", __version__])
