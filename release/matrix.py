@@ -120,7 +120,7 @@ class Trial:
     def _lineage(self) -> str:
         """Return the active lineage of a stream that has sessions in its table."""
         (seen,) = json.loads(self._sessionizer("status", "visits", "--json"))
-        return str(seen["lineage"])
+        return str(seen["heartbeat"]["lineage"])
 
     def _sessionizer(self, *words: str) -> str:
         return self._call(str(self._programs / "sessionizer"), *words)
