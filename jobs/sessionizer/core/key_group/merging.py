@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.cutting import REASONS, Bools, Int64s
-from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad, load_of
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
 from sessionizer.core.key_group.layout import LaidOut, laid_out
+from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.core.key_group.ordering import whole_column
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import aligned
