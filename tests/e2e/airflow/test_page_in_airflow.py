@@ -131,7 +131,7 @@ def test_an_alert_is_tried_from_the_page(night: Night) -> None:
 
 
 def test_each_action_needs_its_right(night: Night) -> None:
-    """Anonymous, a viewer, an operator who is no approver, and a foreign page with the user's cookie."""
+    """Try each action without a user, without the rights for it, and by a foreign page with a user's cookie."""
     run = f"{night.address}/api/v2/dags/{OPERATE}/dagRuns"
     body = {"logical_date": None, "conf": {"verb": "rollback", "stream": "clicks"}}
     pages = [f"{night.address}/streams-page/{path}" for path in ("", "api/fleet", "api/streams/clicks.supervise/live")]

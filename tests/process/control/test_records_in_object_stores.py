@@ -80,7 +80,7 @@ def test_a_record_is_created_once_and_replaced_whole(control: UPath) -> None:
 
 @IN_EACH
 def test_what_is_published_stays_as_it_is(control: UPath) -> None:
-    """The owner of a data root is whoever came first."""
+    """Claim a data root by two homes at once: the first one owns it."""
     publish_json(control / "owner.json", {"stream": "mine"})
     publish_json(control / "owner.json", {"stream": "yours"})
     assert b"mine" in (control / "owner.json").read_bytes()

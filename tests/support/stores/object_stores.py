@@ -26,7 +26,7 @@ KEY: Final = b64encode(b"of-tests").decode()
 
 
 class ObjectStoreServer(ABC):
-    """Starts on entering the context, with an empty ``BUCKET``; on leaving it is killed. It prints into ``folder``."""
+    """Server with an empty ``BUCKET``, killed when its context ends. It prints into ``folder``."""
 
     uri: str
     """The bucket, as people write it."""
@@ -46,7 +46,7 @@ class ObjectStoreServer(ABC):
 
     @abstractmethod
     def make_bucket(self) -> None:
-        """Make the bucket. Raises OSError as long as nobody listens."""
+        """Make the bucket. Raises OSError as long as no server listens."""
 
     def __enter__(self) -> Self:
         self._log = self._folder / "server.log"

@@ -1,4 +1,4 @@
-"""What Spark is told of object stores: exactly this, and never a secret."""
+"""Settings of Spark for object stores, compared one by one. None has a secret."""
 
 from __future__ import annotations
 

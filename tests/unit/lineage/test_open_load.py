@@ -1,4 +1,4 @@
-"""What a key group reports of its load: closes by reason, open sessions by age and size, the heaviest keys."""
+"""Load of a key group: closes by reason, open sessions by age and size, the heaviest keys."""
 
 from __future__ import annotations
 
