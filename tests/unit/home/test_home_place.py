@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from sessionizer.home.home_identity import (
     HomePlace,
     home_id,
     note_home_here,
-    place_of,
-    read_identity,
     require_home_here,
 )
 from sessionizer.home.roots import folder_at
@@ -81,14 +78,6 @@ def test_a_rename_is_no_copy_where_numbers_are_kept(tmp_path: Path, *, numbers: 
     else:
         with pytest.raises(HomeCopied):
             require_home_here(moved)
-
-
-def test_a_home_of_an_earlier_release_notes_its_place(tmp_path: Path) -> None:
-    (tmp_path / "home.json").write_text(json.dumps({"id": "5d1c0f3e9a7b2468"}))
-    require_home_here(tmp_path)
-    found = read_identity(tmp_path)
-    assert found is not None
-    assert (found.id, found.place) == ("5d1c0f3e9a7b2468", place_of(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
 
 CONTROL_FILES = {
     "desired.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json", "health.json", "watch.json",
-    "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json",
+    "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json", "compaction.json",
     "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json", "stop.a",
     "left_out/a.json",
 }  # fmt: skip

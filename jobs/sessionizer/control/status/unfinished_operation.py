@@ -125,7 +125,9 @@ def _process(owner: DriverStatus) -> str | None:
 def _is_at_work(owner: DriverStatus, now_ms: int) -> bool:
     if owner.lease is None or not owner.state.is_live:
         return False
-    return owner.heartbeat is not None and now_ms - owner.heartbeat.at <= STALE_AFTER_MS
+    if owner.heartbeat is None:
+        return owner.alive is True  # it has the lease, and did not beat yet
+    return now_ms - owner.heartbeat.at <= STALE_AFTER_MS
 
 
 def _last_sign(pending: OperationRecord | None, owner: DriverStatus) -> int:

@@ -99,7 +99,7 @@ def test_a_project_hands_the_data_root_on_without_opening_it(given: str, told: s
         ("SESSIONIZER_DATA", "nothing://there/lake", "a path, or a URI without"),
         ("SESSIONIZER_HOME", "hdfs://namenode:8020/home", "a path"),
         ("SESSIONIZER_CONTROL", "shared", "an absolute path, or a URI"),
-        ("SESSIONIZER_CONTROL", "gs://bucket/control", "a path that Airflow and drivers share, hdfs://"),
+        ("SESSIONIZER_CONTROL", "ftp://host/control", "a path that Airflow and drivers share, hdfs://"),
     ],
 )
 def test_a_root_that_is_none_is_named(variable: str, value: str, allowed: str) -> None:
