@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from sessionizer.spark.driver.rehearsal import Rehearsal
+from sessionizer.spark.driver.chores.rehearsal import Rehearsal
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables
-from sessionizer.spark.sinks.examine import guarded_source
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.stream import StreamSpec

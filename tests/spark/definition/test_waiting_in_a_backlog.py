@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.core.wire import rows
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.examine import guarded_source
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS, line

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.batch_clock import ObjectClock, batch_clock
 from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.examine import guarded_source
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
 

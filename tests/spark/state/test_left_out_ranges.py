@@ -18,7 +18,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
-from sessionizer.spark.ingest.left_out import leaving_out
+from sessionizer.spark.ingest.guarded_source import leaving_out
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint

@@ -17,8 +17,8 @@ from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.roots import uri_of
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.examine import guarded_source
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.duration import format_duration

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 WITHIN_S: Final = 30.0
-"""Seconds after which the command opens no further file of a table."""
+"""Seconds for which the command waits for a driver, and after which it opens no further file of a table."""
 _ROWS: Final = ("closed", "sessions", "quarantine", "late")
 
 
@@ -68,7 +68,7 @@ def find(  # noqa: PLR0913  one parameter per option
 
 def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -> tuple[JsonObject | None, list[str]]:
     """Return the open sessions of the key by the live driver's answer, and lines about them. Else by Spark of ours."""
-    asked = ask_driver(where, key)
+    asked = ask_driver(where, key, WITHIN_S)
     if asked is None and with_spark:
         (shown,), lines = _look(where, lambda _: [key], master)
         return {**shown, "error": None}, lines

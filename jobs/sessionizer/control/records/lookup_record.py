@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
+from sessionizer.home.roots import is_local
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
 
 KEY_LIMIT: Final = 1_024
 """Characters of a key that may be asked about."""
+LOCAL_EVERY_MS: Final = 250
+STORE_EVERY_MS: Final = 5_000
+"""Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
 KEPT_MS: Final = 60_000
 """Milliseconds after which a question or an answer is removed, because the process that asked is gone."""
 
@@ -47,3 +54,8 @@ class Answer(JsonRecord):
 
 QUESTION_FILE: Final = ControlFile("lookups/{}.json", Question, key="lookup", durable=False)
 ANSWER_FILE: Final = ControlFile("lookups/answer.{}.json", Answer, key="lookup", durable=False)
+
+
+def look_every_ms(home: StreamHome) -> int:
+    """Return the milliseconds between two looks of the driver for questions."""
+    return LOCAL_EVERY_MS if is_local(home.control_base) else STORE_EVERY_MS

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.lookup_record import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Question
+from sessionizer.control.records.lookup_record import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Question, look_every_ms
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import SessionizerError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 WITHIN_S: Final = 5.0
-"""Seconds for which an answer is waited for."""
+"""Seconds for which an answer is waited for after the driver's next look."""
 POLL_S: Final = 0.05
 
 
@@ -35,7 +35,7 @@ def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonOb
     try:
         store_at(QUESTION_FILE.folder(home)).make_folder()
         question.write(Question(key=key, at=epoch_ms()))
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + look_every_ms(home) / 1000 + within_s
         while time.monotonic() < deadline:
             found = answer.read()
             if found is not None:

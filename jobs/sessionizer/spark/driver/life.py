@@ -23,7 +23,7 @@ from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_watch import TrialWatch
 from sessionizer.spark.driver.batch_files import require_folder
-from sessionizer.spark.driver.chores import Chores
+from sessionizer.spark.driver.chores.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.preparation import Preparation

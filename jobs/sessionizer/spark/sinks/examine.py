@@ -11,10 +11,7 @@ from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.home.roots import located
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
-from sessionizer.spark.ingest.file_source.unreadable import drop_files
-from sessionizer.spark.ingest.guard import guard
-from sessionizer.spark.ingest.left_out import leaving_out
-from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
@@ -29,21 +26,6 @@ if TYPE_CHECKING:
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
-
-
-def guarded_source(
-    spark: SparkSession,
-    spec: StreamSpec,
-    platform_home: Path,
-    unreadable: Sequence[str] = (),
-    left_out: LeftOut = NOTHING_LEFT_OUT,
-) -> Guarded:
-    """Return the guarded rows of the source without its ``unreadable`` files. Rows of a ``left_out`` range are refused.
-
-    Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
-    """
-    rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
-    return guard(spark, leaving_out(drop_files(rows, unreadable), left_out, spec.source.format), spec)
 
 
 @dataclass(frozen=True, slots=True)

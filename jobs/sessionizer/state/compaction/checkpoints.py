@@ -80,10 +80,6 @@ def _needed(home: StreamHome) -> dict[str, str]:
     """Return the reason for each lineage whose checkpoint must stay, whatever its age. Raises DamagedFile, OSError."""
     active = read_lineage(home)
     found = dict.fromkeys(abandoned_lineages(home), "the next command removes it, because a killed one left it")
-    for name in filter(is_identifier, names_in(home.lineages)):
-        place = home.lineage(name)
-        if place.records == place.root:
-            found[name] = "its records are in the same folder, because an earlier release began it"
     if active is not None:
         if active.parent is not None:
             found[active.parent] = "a rollback returns to it"

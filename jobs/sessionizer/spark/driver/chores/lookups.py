@@ -6,11 +6,17 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.records.lookup_record import ANSWER_FILE, KEPT_MS, QUESTION_FILE, Answer, Question
+from sessionizer.control.records.lookup_record import (
+    ANSWER_FILE,
+    KEPT_MS,
+    QUESTION_FILE,
+    Answer,
+    Question,
+    look_every_ms,
+)
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.roots import is_local
 from sessionizer.redaction import redacted_and_cut
 from sessionizer.spark.state.looking import read_sessions_of
 from sessionizer.state.lineages.retained import retained_batch
@@ -20,9 +26,6 @@ if TYPE_CHECKING:
 
     from sessionizer.spark.driver.prepared_query import PreparedQuery
 
-LOCAL_EVERY_MS: Final = 250
-STORE_EVERY_MS: Final = 5_000
-"""Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
 EVENTS_SHOWN: Final = 100
 """Newest events of a session in an answer."""
 ERROR_SHOWN: Final = 300
@@ -34,7 +37,7 @@ class Lookups:
 
     def __init__(self, prepared: PreparedQuery) -> None:
         self._prepared, self._home = prepared, prepared.home
-        self._every_ms = LOCAL_EVERY_MS if is_local(self._home.control_base) else STORE_EVERY_MS
+        self._every_ms = look_every_ms(self._home)
         self._next = 0
         self._thread: threading.Thread | None = None
 

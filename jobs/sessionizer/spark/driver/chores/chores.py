@@ -10,10 +10,10 @@ from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.trial.judging import late_backlog_line
-from sessionizer.spark.driver.lookups import Lookups
+from sessionizer.spark.driver.chores.lookups import Lookups
+from sessionizer.spark.driver.chores.positions_watch import PositionsWatch
+from sessionizer.spark.driver.chores.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
-from sessionizer.spark.driver.positions_watch import PositionsWatch
-from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations

@@ -1,0 +1,1 @@
+"""Housekeeping of a driver between two looks at its query."""
