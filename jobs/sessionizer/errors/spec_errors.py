@@ -20,6 +20,10 @@ _SENTENCE: Final = re.compile(r"[A-Z][a-z]+\b(?!-)")
 """Beginning of an ``allowed`` that is a sentence of its own. Any other one names the values to use."""
 
 
+STREAMS_FOLDER: Final = "the folder of streams"
+"""Field of an InvalidSpec about the folder itself."""
+
+
 class InvalidSpec(TerminalError):
     """A stream spec that must not start: ``field`` (dotted path), its ``value`` and the ``allowed`` values.
 
@@ -58,6 +62,8 @@ class InvalidSpec(TerminalError):
             return f"run `sessionizer switch` for the other source, or put {self.field} back in the stream's spec"
         if self.field.startswith("-") or self.field.isupper():  # an option, an argument or a variable
             return f"give another {self.field}"
+        if self.field == STREAMS_FOLDER:
+            return "give an existing folder by --streams, SESSIONIZER_STREAMS, or stream_dags() in the DAG file"
         if self.file is not None and self.file.name == "spec.json":
             recorded = "this release refuses the recorded spec"
             return f"correct the stream's file, then run `sessionizer run … --apply`: {recorded}"

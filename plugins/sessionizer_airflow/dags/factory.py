@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
 from sessionizer.home.names import checked_name
 from sessionizer_airflow.dags.compaction import compaction_dag
 from sessionizer_airflow.dags.maintenance import maintenance_dag
@@ -53,7 +53,7 @@ def folder_beside(namespace: MutableMapping[str, Any], folder: str) -> Path:
     given = Path(folder).expanduser()
     file = namespace.get("__file__")
     if not given.is_absolute() and file is None:
-        raise InvalidSpec("the folder of streams", folder, "an absolute path, or a call with globals() of a DAG file")
+        raise InvalidSpec(STREAMS_FOLDER, folder, "an absolute path, or a call with globals() of a DAG file")
     return given if file is None else Path(file).absolute().parent / given
 
 

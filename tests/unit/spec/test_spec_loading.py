@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, UnknownStream
 from sessionizer.stream_spec.loading.folder import find_stream, load_stream, placed, survey_streams
 from sessionizer.stream_spec.loading.yaml_text import SafeLoader
 from support.expected.file_accesses import file_accesses
@@ -136,7 +136,9 @@ def test_a_link_to_a_spec_is_read(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_a_problem_too(tmp_path: Path) -> None:
     (problem,) = survey_streams(tmp_path / "nowhere").problems
-    assert "folder of streams" in str(problem)
+    assert isinstance(problem, InvalidSpec)
+    assert problem.field == STREAMS_FOLDER
+    assert "SESSIONIZER_STREAMS" in problem.advise()
 
 
 @pytest.mark.parametrize("name", ["three", "../one", "", "stream.schema"])
@@ -148,7 +150,7 @@ def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> 
 
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match="folder of streams"):
+    with pytest.raises(InvalidSpec, match=STREAMS_FOLDER):
         load_streams(tmp_path / "nowhere")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from sessionizer.errors import DuplicateStream, InvalidSpec, TerminalError, UnknownStream
+from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.stream_spec.document.section import Shown
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.problems import invalid_spec
@@ -102,7 +102,7 @@ def spec_files(folder: Path) -> list[Path]:
         entries = sorted(folder.iterdir())
     except OSError as error:
         allowed = f"a folder of stream specs ({error.strerror})"
-        raise InvalidSpec("the folder of streams", str(folder), allowed) from error
+        raise InvalidSpec(STREAMS_FOLDER, str(folder), allowed) from error
     return [path for path in entries if path.suffix in SPEC_SUFFIXES and not path.name.startswith(".")]
 
 
