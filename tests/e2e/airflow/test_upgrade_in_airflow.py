@@ -113,13 +113,6 @@ class Upgrading(OperateForm):
     def address(self) -> str:
         return self.platform.installation.address
 
-    def log_in(self) -> None:
-        self.browser.open(self.address)
-        self.browser.fill("input[name=username]", "admin")
-        self.browser.fill("input[name=password]", self.platform.installation.password)
-        self.browser.click("button", "Sign in")
-        self.browser.wait_for_text("Active Dags")
-
     def click_for_plan(self, accept: str = "", *ticked: str, picture: str = "") -> tuple[str, str]:
         """Fill in the form, tick these boxes and wait for the plan. Return the run, and what its approval page says."""
         known = {run["dag_run_id"] for run in self.platform.runs(self.dag)}
@@ -180,7 +173,7 @@ def upgrading(platform: Platform) -> Iterator[Upgrading]:
     with chromium() as browser:
         found = Upgrading(platform, browser)
         found.write_spec(visits_spec())
-        found.log_in()
+        browser.log_in(platform.installation)
         yield found
 
 

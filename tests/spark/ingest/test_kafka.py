@@ -2,70 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batch, planned_batch
-from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.positions_record import POSITIONS_FILE
-from sessionizer.core.definition.event import Batch
-from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import SourceReplaced, SourceUnreachable
 from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.source_ids import read_source_ids
-from support.expected.landed import assert_landed, event_of, is_valid, table_rows
+from support.expected.landed import assert_landed, is_valid, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import known_rows
-from support.streams.kafka_clicks import kafka_spec, produce
+from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer_demo.feed.generator import Row
     from support.processes.kafka_broker import KafkaBroker
-    from support.streams.kafka_clicks import Place
 
 
 ROWS = 900
-
-
-def batches_of(stage: Stage, topic: str, placed: dict[Place, Row]) -> list[Batch]:
-    """The batches that Spark formed, as its offset log tells. The only punctuations are drains."""
-    batches: list[Batch] = []
-    before: dict[str, int] = {}
-    punctuated = -1
-    for batch_id in sorted(begun_batches(stage.checkpoint)):
-        planned = planned_batch(stage.checkpoint, batch_id)
-        until = planned.ends.get(EVENTS, {topic: before})[topic]
-        rows = [
-            (partition, placed[int(partition), offset])
-            for partition, end in until.items()
-            for offset in range(before.get(partition, 0), end)
-        ]
-        moved = [
-            event_of(replace(row.event, page=f"{row.event.page}@{topic}/{partition}"))
-            for partition, row in rows
-            if is_valid(row)
-        ]
-        floor_ms = NEVER_MS if planned.last_file_offset(PUNCTUATIONS) != punctuated else None
-        batches.append(Batch(tuple(moved), planned.at_ms, floor_ms))
-        before, punctuated = until, planned.last_file_offset(PUNCTUATIONS)
-    assert sum(before.values()) == len(placed), "not every record was read"
-    return batches
-
-
-def read_so_far(stage: Stage) -> int:
-    """Records in the batches committed so far."""
-    committed = committed_batch(stage.checkpoint) if stage.lineage else None
-    if committed is None:
-        return 0
-    topics = planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
-    return sum(sum(ends.values()) for ends in topics.values())
 
 
 @pytest.mark.long
@@ -91,7 +50,7 @@ def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
     run_to_end(stage, "b")
 
     assert len(placed) == ROWS
-    assert_landed(stage, batches_of(stage, kafka_topic, placed), rows)
+    assert_landed(stage, batches_of([(stage.checkpoint, None)], kafka_topic, placed), rows)
     quarantined = {row["source_position"]: row["raw"] for row in table_rows(stage.table("quarantine"))}
     for (partition, offset), row in placed.items():
         if not is_valid(row):

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 from websockets.sync.client import ClientConnection, connect
 
 from sessionizer_demo.local_airflow.api import wait_until
+from sessionizer_demo.local_airflow.installation import USER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sessionizer_demo.local_airflow.installation import Installation
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -45,6 +48,14 @@ class Browser:
     def open(self, address: str) -> None:
         self._call("Page.navigate", url=address)
 
+    def log_in(self, installation: Installation) -> None:
+        """Log in as Airflow's only user."""
+        self.open(installation.address)
+        self.fill("input[name=username]", USER)
+        self.fill("input[name=password]", installation.password)
+        self.click("button", "Sign in")
+        self.wait_for_text("Active Dags")
+
     def ask(self, script: str) -> Any:
         """The value of a script in the page, None while the page has none."""
         found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -53,6 +64,10 @@ class Browser:
     def text(self) -> str:
         """All that the page shows."""
         return str(self.ask("document.body ? document.body.innerText : ''") or "")
+
+    def text_of_frame(self) -> str:
+        """Text of a plugin's page, which is in a frame of Airflow's."""
+        return str(self.ask("document.querySelector('iframe')?.contentDocument?.body?.innerText") or "")
 
     def wait_for_text(self, text: str, seconds: float = 90) -> None:
         wait_until(lambda: text in self.text(), seconds, f"a page that says {text!r}")

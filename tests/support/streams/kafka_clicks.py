@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Producer
 
+from sessionizer.checkpoint.batch_logs import begun_batches, committed_batch, planned_batch
+from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
+from sessionizer.core.definition.event import Batch
+from sessionizer.core.definition.rules import NEVER_MS
+from support.expected.landed import event_of, is_valid
 from support.streams.stage import clicks_spec, topic_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from confluent_kafka import Message
 
+    from sessionizer.core.definition.event import Event
+    from sessionizer.home.roots import DataPath
     from sessionizer_demo.feed.generator import Row
-    from support.processes.kafka_broker import KafkaBroker
+    from support.streams.stage import Stage
 
 DELIVERED_WITHIN_S = 60.0
 Place = tuple[int, int]
 """Partition and offset."""
+
+
+class Broker(Protocol):
+    """A broker that is reached at an address."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
 
 
 def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
@@ -34,7 +49,7 @@ def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
     return spec
 
 
-def produce(broker: KafkaBroker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]:
+def produce(broker: Broker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]:
     """Send rows, and return the place of each."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 2})
     placed: dict[Place, Row] = {}
@@ -53,3 +68,46 @@ def produce(broker: KafkaBroker, topic: str, rows: Iterable[Row]) -> dict[Place,
         producer.produce(topic, row.value, key=row.key, headers=headers, on_delivery=sent(row))
     assert producer.flush(DELIVERED_WITHIN_S) == 0
     return placed
+
+
+def batches_of(lineages: Sequence[tuple[DataPath, int | None]], topic: str, placed: dict[Place, Row]) -> list[Batch]:
+    """The batches that Spark formed, as the offset logs tell, of one lineage after another.
+
+    A lineage is its checkpoint and the last batch that counts (None: all). The first batch of a later one brings the
+    state of the one before. The only other punctuations are drains.
+    """
+    batches: list[Batch] = []
+    before: dict[str, int] = {}
+    for number, (checkpoint, last) in enumerate(lineages):
+        punctuated = -1
+        for batch_id in sorted(begun_batches(checkpoint)):
+            if last is not None and batch_id > last:
+                break
+            planned = planned_batch(checkpoint, batch_id)
+            until = planned.ends.get(EVENTS, {topic: before})[topic]
+            moved = tuple(_moved(placed, topic, before, until))
+            brings_state = number > 0 and batch_id == 0
+            drains = planned.last_file_offset(PUNCTUATIONS) != punctuated and not brings_state
+            if moved or not brings_state:
+                batches.append(Batch(moved, planned.at_ms, NEVER_MS if drains else None))
+            before, punctuated = until, planned.last_file_offset(PUNCTUATIONS)
+    assert sum(before.values()) == len(placed), "not every record was read"
+    return batches
+
+
+def _moved(placed: dict[Place, Row], topic: str, before: dict[str, int], until: dict[str, int]) -> Iterator[Event]:
+    """The valid events between two positions."""
+    for partition, end in until.items():
+        for offset in range(before.get(partition, 0), end):
+            row = placed[int(partition), offset]
+            if is_valid(row):
+                yield event_of(replace(row.event, page=f"{row.event.page}@{topic}/{partition}"))
+
+
+def read_so_far(stage: Stage) -> int:
+    """Records in the batches committed so far."""
+    committed = committed_batch(stage.checkpoint) if stage.lineage else None
+    if committed is None:
+        return 0
+    topics = planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
+    return sum(sum(ends.values()) for ends in topics.values())
