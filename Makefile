@@ -1,6 +1,6 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars wheel sbom stack-images stack test-matrix docs lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel sbom stack-images stack stack-test test-matrix docs lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
@@ -22,6 +22,7 @@ help:
 	@echo "make wheel      the package that pip installs, in dist/"
 	@echo "make sbom       what the lock and the jars bring, as CycloneDX, in dist/"
 	@echo "make stack      the platform in containers: docker/compose.yaml"
+	@echo "make stack-test  a stream in that stack, twice, with a worker killed, a restore, an upgrade, down and up"
 	@echo "make test-matrix  the wheel in other Pythons, Airflows and Sparks; prints a table"
 	@echo "make docs       the documentation as a site, in dist/site"
 	@echo "make lock       resolve requirements.lock anew"
@@ -133,6 +134,10 @@ stack-images:
 # PostgreSQL, Airflow, Kafka, S3 and a Spark cluster, from docker/compose.yaml
 stack: stack-images
 	cd docker && $(COMPOSE) up --detach
+
+# a stream in two stacks of its own, each from empty volumes and on free ports. It needs a Docker engine
+stack-test: .venv/.installed .tools/chromium
+	COMPOSE="$(COMPOSE)" PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200 tests/e2e/stack $(ARGS)
 
 # the pages with the files that they link to, at their places; --strict fails at a link or anchor that is not there
 docs: | $(UV)

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
     from support.streams.kafka_clicks import Place
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 TOPIC, PARTITIONS = "clicks", 2
 STEP = 150
 """Rows between two steps."""
 ROWS = known_rows(7 * STEP)
 BEFORE_ALL_OF_IT = "before all of it"
-READ_WITHIN_S, ANSWERED_WITHIN_S = 300, 400
+READ_WITHIN_S, ANSWERED_WITHIN_S = 600, 600
 PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
 """Where a page is kept as a person saw it. None: nowhere."""
 
@@ -112,7 +112,7 @@ def stacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         found = Stacked(stack, platform, stage)
         found.write_spec()
         stack.up()
-        wait_until(tolerant(lambda: platform.dag in platform.api.dag_ids()), 120, "the DAGs")
+        wait_until(tolerant(lambda: platform.dag in platform.api.dag_ids()), 300, "the DAGs")
         yield found
 
 
@@ -126,7 +126,7 @@ def test_a_stream_reads_from_kafka_on_the_cluster(stacked: Stacked) -> None:
     answer = stacked.stack.run_in("spark-master", "wget", "-q", "-O", "-", "http://spark-master:8080/json/")
     (application,) = json.loads(answer)["activeapps"]
     assert (application["name"], application["state"]) == ("sessionizer clicks", "RUNNING")
-    stacked.platform.wait_for_watch(seconds=60)
+    stacked.platform.wait_for_watch(seconds=180)
 
 
 def test_every_part_is_healthy(stacked: Stacked) -> None:
@@ -135,6 +135,9 @@ def test_every_part_is_healthy(stacked: Stacked) -> None:
         "postgres", "s3", "api-server", "scheduler", "dag-processor", "triggerer", "kafka", "spark-master",
         "spark-worker",
     }  # fmt: skip
+    info = stacked.stack.run_in("scheduler", "airflow", "info", "--anonymize")
+    assert "LocalExecutor" in info
+    assert "postgresql+psycopg2" in info
     if PICTURES is not None:
         with chromium() as browser:
             browser.log_in(stacked.platform.installation)
@@ -145,10 +148,12 @@ def test_every_part_is_healthy(stacked: Stacked) -> None:
 
 
 def test_a_killed_worker_costs_nothing(stacked: Stacked) -> None:
-    stacked.stack.kill("spark-worker")
+    uid, lineage = stacked.platform.wait_for_driver(), stacked.stage.lineage
+    stacked.stack.kill_process("spark-worker", "java")
     stacked.feed()
-    stacked.stack.start("spark-worker")
     stacked.wait_until_read()
+    assert stacked.stage.lineage == lineage
+    assert stacked.platform.wait_for_driver() == uid, "the driver outlives a worker"
 
 
 def test_a_savepoint_is_restored_once_it_is_approved(stacked: Stacked) -> None:
@@ -188,7 +193,7 @@ def test_the_tables_come_out_as_they_must(stacked: Stacked) -> None:
     stacked.feed()
     uid = platform.wait_for_driver()
     platform.run_now("clicks.stop")
-    wait_until(lambda: has_stopped(platform, uid), 120, "a stream that has stopped")
+    wait_until(lambda: has_stopped(platform, uid), 300, "a stream that has stopped")
     platform.api.set_paused(platform.dag, paused=True)
     write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
     stacked.stack.run_in("scheduler", "sessionizer", "run", "clicks", "--until", "drained")

@@ -27,7 +27,8 @@ DOCKER: Final = REPOSITORY / "docker"
 PROJECT: Final = "streaming-state-test"
 DATA: Final = "s3://sessionizer/data"
 CONTROL: Final = "s3://sessionizer/control"
-UP_WITHIN_S: Final = 300.0
+UP_WITHIN_S: Final = 600.0
+KILLED_WITHIN_S: Final = 60.0
 
 
 @dataclass
@@ -96,13 +97,16 @@ class ContainerStack:
         self.compose("down")
         self._stop_following()
 
-    def kill(self, service: str) -> None:
-        """SIGKILL to all of a container."""
-        self.compose("kill", service)
+    def kill_process(self, service: str, name: str) -> None:
+        """SIGKILL to all processes of this name in a container, which ends with them, and starts again by itself."""
+        container = self.compose("ps", "--quiet", service).strip()
+        before = self._starts(container)
+        subprocess.run(["docker", "exec", container, "pkill", "-KILL", name], check=False)
+        wait_until(lambda: self._starts(container) > before, KILLED_WITHIN_S, f"a {service} that starts again")
 
-    def start(self, service: str) -> None:
-        """Start it again."""
-        self.compose("start", service)
+    @staticmethod
+    def _starts(container: str) -> int:
+        return int(_output(["docker", "inspect", "--format", "{{.RestartCount}}", container]))
 
     def run_in(self, service: str, *command: str) -> str:
         """Run a command in a container and return what it prints."""
@@ -164,8 +168,11 @@ def require_engine() -> None:
 
 
 def compose_command() -> list[str]:
-    """Compose as make found it."""
-    return shlex.split(os.environ.get("COMPOSE") or "docker compose")
+    """Compose as ``make`` found it, or as it is found here."""
+    if os.environ.get("COMPOSE"):
+        return shlex.split(os.environ["COMPOSE"])
+    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    return ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
 
 
 def _output(command: Sequence[str]) -> str:
