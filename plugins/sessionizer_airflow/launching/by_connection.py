@@ -15,6 +15,7 @@ from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.resource_manager import ResourceManager
 from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command
+from sessionizer_airflow.launching.store_connection import store_variables
 from sessionizer_airflow.launching.yarn import YarnManager
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ class ConnectionLauncher:
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """See ``Launcher.launch``."""
         target = SparkTarget.of(self.connection)
+        of_store = store_variables(target)
         if target.hands_on:
             self.project.archive.make()
         if target.is_in_cluster:
             return self._cluster(target.master, target.namespace).launch(home, call)
         release = release_for_next_start(home).release
-        return LocalLauncher(partial(self.command, release=release), release).launch(home, call)
+        return LocalLauncher(partial(self.command, release=release), release, of_store).launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""

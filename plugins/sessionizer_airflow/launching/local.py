@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -58,11 +58,13 @@ class LocalLauncher:
     """Launcher that runs a driver in a session of its own, so that no signal, terminal or end of ours reaches it.
 
     With a ``local[...]`` master the whole job is that process. With any other master in client mode only the driver is.
-    ``release``: the environment of the driver, None for the default one.
+    ``release``: the environment of the driver, None for the default one. ``variables``: more variables for it, which
+    may be secret.
     """
 
     command_of: Callable[[DriverCall], list[str]]
     release: InstalledRelease | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """See ``Launcher.launch``."""
@@ -74,7 +76,7 @@ class LocalLauncher:
         LAUNCH_FILE.of(home).write(launch)
         named = named_variables(home, call.folders.streams)
         given = os.environ if self.release is None else self.release.environment(os.environ)
-        environment = {**job_environment(given, named), LOG_VARIABLE: launch.log}
+        environment = {**job_environment(given, named), **self.variables, LOG_VARIABLE: launch.log}
         launch = launch.add_process(start_detached(command, Path(launch.log), environment))
         LAUNCH_FILE.of(home).write(launch)
         return launch

@@ -15,6 +15,7 @@ from sessionizer_airflow.errors import JobFailed
 from sessionizer_airflow.failed_task import GO_ON, PersonNeeded
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
+from sessionizer_airflow.launching.store_connection import store_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,9 +81,11 @@ class SparkBatchJob(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         """Submit the job and follow it."""
         try:
-            if self.fit_to_connection().hands_on:
+            target = self.fit_to_connection()
+            # This process is the task's own (see `submitter_environment`).
+            os.environ.update(store_variables(target))
+            if target.hands_on:
                 self.job.archive.make()
-                # This process is the task's own (see `submitter_environment`).
                 os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
             raise PersonNeeded.wrap(error, self.go_on) from None
