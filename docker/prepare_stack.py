@@ -38,7 +38,7 @@ RULES: Final[Mapping[str, tuple[str, str]]] = {
 SECRETS: Final[Mapping[str, Callable[[], str]]] = {
     "postgres_password": lambda: secrets.token_urlsafe(18),
     "fernet_key": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-    "jwt_secret": lambda: secrets.token_urlsafe(32),
+    "jwt_secret": lambda: secrets.token_urlsafe(64),
     "api_secret_key": lambda: secrets.token_urlsafe(32),
     "aws_credentials": lambda: (
         f"[default]\naws_access_key_id = sessionizer\naws_secret_access_key = {secrets.token_hex(18)}\n"
