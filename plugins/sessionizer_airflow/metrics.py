@@ -1,61 +1,77 @@
-"""Metrics of a heartbeat (docs/metrics.md), sent to the backend of Airflow's own metrics."""
+"""Metrics of a stream (docs/metrics.md), sent to the backend of Airflow's own metrics, with the stream as a label."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow.observability import stats as triggerer_stats
 from airflow.sdk.observability import stats as worker_stats
 
-from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 
 if TYPE_CHECKING:
     from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.home.stream_home import StreamHome
 
-PREFIX = "sessionizer"
-OF_HEARTBEAT = {
-    "batch_time_ms": "batch_ms",
-    "rows_per_second": "rows_per_second",
-    "source_lag": "source_lag",
-    "watermark_lag_ms": "watermark_lag_ms",
-    "state_rows": "state_rows",
-    "state_bytes": "state_bytes",
-    "open_keys": "open_keys",
-    "sessions": "sessions_rows",
-    "late": "late",
-    "quarantined": "quarantined",
+PREFIX: Final = "sessionizer"
+MS: Final = 0.001
+"""Seconds in a millisecond: Prometheus counts in seconds."""
+OF_HEARTBEAT: Final = {
+    "heartbeat_timestamp_seconds": ("at", MS),
+    "batch_duration_seconds": ("batch_ms", MS),
+    "rows_per_second": ("rows_per_second", 1),
+    "source_lag_events": ("source_lag", 1),
+    "watermark_lag_seconds": ("watermark_lag_ms", MS),
+    "state_rows": ("state_rows", 1),
+    "state_bytes": ("state_bytes", 1),
+    "open_sessions": ("open_keys", 1),
+    "sessions_total": ("sessions_rows", 1),
+    "late_events_total": ("late", 1),
+    "quarantined_rows_total": ("quarantined", 1),
 }
-"""Field of the heartbeat that each gauge shows, by the gauge's name."""
+"""Field of the heartbeat that each gauge shows, and its factor, by the gauge's name."""
 
-COUNTERS = ("restarts", "waits", "given_up")
+COUNTERS: Final = ("restarts", "waits", "given_up")
 
 
-def gauges(stream: str, beat: Heartbeat) -> dict[str, float]:
+def full_name(name: str) -> str:
+    """Return the name of a metric, to which Airflow adds its own prefix."""
+    return f"{PREFIX}.{name}"
+
+
+def labels(stream: str, beat: Heartbeat | None) -> dict[str, str]:
+    """Return the labels of a metric: the stream and, if its driver has told it, the lineage."""
+    return {"stream": stream} | ({"lineage": beat.lineage} if beat and beat.lineage else {})
+
+
+def gauges(beat: Heartbeat) -> dict[str, float]:
     """Return the gauges for which a heartbeat has a value, by their full names."""
-    values = {name: getattr(beat, field) for name, field in OF_HEARTBEAT.items()}
+    values = {name: getattr(beat, field) for name, (field, _) in OF_HEARTBEAT.items()}
     if beat.phase is Phase.IDLE and values["rows_per_second"] is not None:
         # The figures of the last batch stay in the heartbeat, but an idle stream handles no rows.
         values["rows_per_second"] = 0.0
-    return {full_name(stream, name): value for name, value in values.items() if value is not None}
-
-
-def full_name(stream: str, name: str) -> str:
-    """Return the name of a metric with the stream in it, as Airflow's own metrics have DAGs and tasks."""
-    return f"{PREFIX}.{stream}.{name}"
+    return {
+        full_name(name): round(value * OF_HEARTBEAT[name][1], 3) for name, value in values.items() if value is not None
+    }
 
 
 def send_gauges(stream: str, beat: Heartbeat) -> None:
     """Send the gauges of a heartbeat from the triggerer. Does nothing unless Airflow's metrics are on."""
-    for name, value in gauges(stream, beat).items():
-        triggerer_stats.gauge(name, value)
+    for name, value in gauges(beat).items():
+        triggerer_stats.gauge(name, value, tags=labels(stream, beat))
 
 
-def send_health(stream: str, severity: int) -> None:
-    """Send the health of a stream from the triggerer: 0 (healthy) to 4 (down), as in ``status --json``."""
-    triggerer_stats.gauge(full_name(stream, "health"), severity)
+def send_health(stream: str, severity: int, now: float) -> None:
+    """Send the health of a stream from the triggerer, 0 (healthy) to 4 (down), and ``now`` (epoch seconds).
+
+    Both have no lineage, because a stream without a driver has a health, too. A backend may repeat a gauge after its
+    sender is gone, so the time tells whether a supervisor still watches.
+    """
+    for name, value in (("health", severity), ("health_timestamp_seconds", now)):
+        triggerer_stats.gauge(full_name(name), value, tags=labels(stream, None))
 
 
-def count(stream: str, name: str) -> None:
-    """Count one more, from a worker. ``name`` is one of ``COUNTERS``."""
+def count(home: StreamHome, name: str) -> None:
+    """Count one more for the stream of ``home``, from a worker. ``name`` is one of ``COUNTERS``."""
     # Airflow has two instances of one module: a worker sets up the SDK's, the triggerer the core's.
-    worker_stats.incr(full_name(stream, name))
+    worker_stats.incr(full_name(f"{name}_total"), tags=labels(home.name, HEARTBEAT_FILE.of(home).read()))

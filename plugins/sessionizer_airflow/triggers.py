@@ -128,7 +128,7 @@ class StreamTrigger(BaseTrigger):
         self._health_due = epoch_ms() + HEALTH_EVERY_MS
         health = await asyncio.to_thread(self._judge)
         if health is not None:
-            send_health(self.stream, SEVERITY[health.word])
+            send_health(self.stream, SEVERITY[health.word], epoch_ms() / 1000)
 
     def _judge(self) -> StreamHealth | None:
         try:

@@ -188,15 +188,16 @@ class SuperviseStream(BaseOperator):
 
     @cached_property
     def _supervisor(self) -> Supervisor:
+        home = StreamHome.of(self.project.home, self.stream)
         return Supervisor(
             stream=self.stream,
-            home=StreamHome.of(self.project.home, self.stream),
+            home=home,
             folders=self.project.folders,
             launcher=self.launcher,
             policy=self.policy,
             say=self._say,
             tell=self._tell,
-            count=lambda name: count(self.stream, name),
+            count=lambda name: count(home, name),
         )
 
     def _say(self, line: str, level: int = logging.INFO) -> None:

@@ -2,71 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
-from typing import TYPE_CHECKING
 
-import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PROGRAM = """
-from airflow.observability import stats
-from airflow.observability.metrics.stats_utils import get_stats_factory
-from opentelemetry import metrics
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer_airflow.metrics import send_gauges
+from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
 
-stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
-send_gauges("clicks", Heartbeat(uid="a", at=1, started_at=1, phase=Phase.RUNNING, batch_ms=560, state_bytes=4096))
-metrics.get_meter_provider().force_flush()
-"""
-
-
-@pytest.fixture
-def collector() -> Iterator[tuple[HTTPServer, dict[str, float]]]:
-    got: dict[str, float] = {}
-
-    class Collect(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
-                    for point in metric.gauge.data_points:
-                        got[metric.name] = point.as_double or point.as_int
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Collect) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield server, got
-        server.shutdown()
-        thread.join()
+BEAT = Heartbeat(
+    uid="a", at=1500, started_at=1, phase=Phase.RUNNING, lineage="one", batch_ms=560, state_bytes=4096, sessions_rows=7
+)
 
 
-def test_gauges_arrive_at_a_collector(collector: tuple[HTTPServer, dict[str, float]]) -> None:
-    server, got = collector
-    settings = {
-        "AIRFLOW__METRICS__OTEL_ON": "True",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-        "OTEL_METRICS_EXPORTER": "otlp",
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=os.environ | settings, check=False, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-    ours = {name: value for name, value in got.items() if "sessionizer" in name}
-    assert ours == {
-        "airflow.sessionizer.clicks.batch_time_ms": 560,
-        "airflow.sessionizer.clicks.state_bytes": 4096,
+def test_gauges_arrive_at_a_collector_with_their_labels() -> None:
+    with metrics_collector() as (url, got):
+        ended = subprocess.run(
+            [sys.executable, "-c", SENDER],
+            env=os.environ | airflow_over_otlp(url),
+            input=json.dumps(BEAT.to_json()),
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stderr
+    of_lineage, of_stream = frozenset({("stream", "clicks"), ("lineage", "one")}), frozenset({("stream", "clicks")})
+    assert {key: value for key, value in got.items() if "sessionizer" in key[0]} == {
+        ("airflow.sessionizer.heartbeat_timestamp_seconds", of_lineage): 1.5,
+        ("airflow.sessionizer.batch_duration_seconds", of_lineage): 0.56,
+        ("airflow.sessionizer.state_bytes", of_lineage): 4096,
+        ("airflow.sessionizer.sessions_total", of_lineage): 7,
+        ("airflow.sessionizer.health", of_stream): 3,
+        ("airflow.sessionizer.health_timestamp_seconds", of_stream): 1.5,
     }, ended.stderr

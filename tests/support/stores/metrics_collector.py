@@ -1,0 +1,88 @@
+"""A collector as OpenTelemetry's: it takes metrics by OTLP over HTTP, and shows them to Prometheus."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Arrived: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
+"""Values by a metric's name and its labels."""
+
+SENDER: Final = """
+import json
+import sys
+from airflow.observability import stats
+from airflow.observability.metrics.stats_utils import get_stats_factory
+from opentelemetry import metrics
+from sessionizer.control.records.heartbeat import Heartbeat
+from sessionizer_airflow.metrics import send_gauges, send_health
+
+stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+beat = Heartbeat.from_json(json.load(sys.stdin))
+send_gauges("clicks", beat)
+send_health("clicks", 3, beat.at / 1000)
+metrics.get_meter_provider().force_flush()
+"""
+"""A program that sends a heartbeat from its standard input, as the triggerer does."""
+
+
+def airflow_over_otlp(collector: str) -> dict[str, str]:
+    """Settings of Airflow that send its metrics to a collector."""
+    return {
+        "AIRFLOW__METRICS__OTEL_ON": "True",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_METRICS_EXPORTER": "otlp",
+    }
+
+
+@contextmanager
+def metrics_collector() -> Iterator[tuple[str, Arrived]]:
+    """Run a collector on this machine. Gives its address, and what has arrived."""
+    got: Arrived = {}
+
+    class Collect(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                    for point in (*metric.gauge.data_points, *metric.sum.data_points):
+                        labels = frozenset((each.key, each.value.string_value) for each in point.attributes)
+                        got[metric.name, labels] = point.as_double or point.as_int
+            self._answer("")
+
+        def do_GET(self) -> None:
+            self._answer("".join(f"{_series(name, labels)} {value}\n" for (name, labels), value in list(got.items())))
+
+        def _answer(self, text: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collect) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", got
+        server.shutdown()
+        thread.join()
+
+
+def board_queries(board: dict[str, Any]) -> list[str]:
+    """The queries of all panels of a board of Grafana."""
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def _series(name: str, labels: frozenset[tuple[str, str]]) -> str:
+    pairs = ",".join(f'{key}="{value}"' for key, value in sorted(labels))
+    return f"{name.replace('.', '_')}{{{pairs}}}"
