@@ -37,6 +37,10 @@ help:
 	sh docker/ensure-java
 	@touch $@
 
+.tools/prometheus/promtool: docker/ensure-prometheus
+	sh docker/ensure-prometheus
+	@touch $@
+
 $(UV):
 	$(PYTHON) -m venv .tools
 	.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
@@ -100,7 +104,7 @@ quick: lint
 test: .jars/.archived .tools/chromium lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-long: .jars/.archived .tools/chromium .tools/azurite
+test-long: .jars/.archived .tools/chromium .tools/azurite .tools/prometheus/promtool
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
 bench: .jars/.archived
@@ -146,7 +150,7 @@ docs: | $(UV)
 	$(UV) tool run --quiet --from mkdocs-material==9.7.0 mkdocs build --strict --config-file release/mkdocs.yml
 
 lock: | $(UV)
-	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs \
+	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs --extra openlineage \
 	  --group dev --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
 

@@ -21,6 +21,8 @@ from sessionizer.cli.savepoint_words import (
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.openlineage.reporter import RunReporter
+from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
@@ -78,11 +80,13 @@ def create(  # noqa: PLR0913  one parameter per option
     standing_of(where, batch)  # reports an error before Spark starts
     if live and not hurry:
         give_way()
-    if native:
-        made = make_native_savepoint(where, standing_of(where, batch), asked, _told)
-    else:
-        made = _canonical(where, batch, asked, spark_master(master), check)
-    check()  # again: the stream must not have read more than was saved
+    begun_at = epoch_ms()
+    with RunReporter(lambda: command_run(where, "savepoint", name, begun_at), say):
+        if native:
+            made = make_native_savepoint(where, standing_of(where, batch), asked, _told)
+        else:
+            made = _canonical(where, batch, asked, spark_master(master), check)
+        check()  # again: the stream must not have read more than was saved
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return

@@ -88,6 +88,23 @@ With the emitted rows on disk (``sinks``), it does not grow with what it closes.
 """
 
 
+PROMETHEUS: Final = "spark.metrics.conf.*.sink.prometheusServlet"
+"""Spark's setting of the page ``/metrics/prometheus`` of a driver's UI."""
+
+
+def driver_metrics(stream: str) -> dict[str, str]:
+    """Return the settings by which a driver shows Spark's metrics to Prometheus, with the stream in their names.
+
+    By default the names begin with the application's id, and each driver would have metrics of its own.
+    """
+    return {
+        "spark.metrics.namespace": stream,
+        f"{PROMETHEUS}.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+        f"{PROMETHEUS}.path": "/metrics/prometheus",
+        "spark.sql.streaming.metricsEnabled": "true",
+    }
+
+
 def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
     """Have Spark not weigh Arrow batches of small rows, which takes a tenth of the executors' time."""
     if max_event_bytes <= SMALL_ROW:

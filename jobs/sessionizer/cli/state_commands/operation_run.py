@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from sessionizer.cli.terminal import named_failure, say
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.openlineage.reporter import RunReporter
+from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation
@@ -57,7 +59,10 @@ def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, r
     if current.outcome is Ending.DONE:
         return current
     operation = Operation(where, current, lease.check, passes)
-    return tried_again(lambda: execute(operation, runner), say)
+    with RunReporter(
+        lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say
+    ):
+        return tried_again(lambda: execute(operation, runner), say)
 
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:

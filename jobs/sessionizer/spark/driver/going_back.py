@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
+from sessionizer.control.openlineage.reporter import RunReporter
+from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.home.roots import is_local
@@ -49,7 +51,8 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
             say(f"lineage {trial.lineage} failed its canary ({trial.course.reason}): rolling back")
         runner = RollbackRunner(spark=spark, home=home, say=say)
         record = begun or _approved(runner)
-        done = execute(Operation(home, record, lease.check, passes), runner)
+        with RunReporter(lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say):
+            done = execute(Operation(home, record, lease.check, passes), runner)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
 
 

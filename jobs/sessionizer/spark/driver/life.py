@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.lease.watch import LeaseWatch
+from sessionizer.control.openlineage.reporter import RunReporter
+from sessionizer.control.openlineage.run import driver_run
 from sessionizer.control.records.exit_record import ExitOutcome, stop_requested
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
@@ -32,7 +34,7 @@ from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
-from sessionizer.spark.session import spark_session
+from sessionizer.spark.session import driver_metrics, spark_session
 from sessionizer.spark.sinks.table_check import TableCheck
 
 if TYPE_CHECKING:
@@ -82,12 +84,17 @@ class DriverLife:
         self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
         self._poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
+        self._report = RunReporter(lambda: driver_run(home, self._spec, self._signs.beat), say)
 
     def run(self) -> tuple[ExitOutcome, int | None]:
         """Run to the end, and return how it ended and the last batch, if any.
 
         Raises the error that ended it otherwise.
         """
+        with self._report:
+            return self._run()
+
+    def _run(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
         with self._signs.beating():
             self._prepared = self._prepare()
@@ -130,7 +137,8 @@ class DriverLife:
 
     def _prepare(self) -> PreparedQuery:
         local_data = is_local(self._home.data)
-        spark = spark_session(f"sessionizer {self._spec.name}", self._options.master, local_data=local_data)
+        name, metrics = self._spec.name, driver_metrics(self._spec.name)
+        spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
         self._signals.take_over()
         self._signs.came_on()
         preparation = Preparation(
@@ -251,6 +259,9 @@ class DriverLife:
             self._say(self._trial.line(log.life))
 
     def _tell_progress(self) -> None:
-        line = self._progress.line(self._signs.beat, epoch_ms())
+        beat = self._signs.beat
+        if beat.batch_id is not None:
+            self._report.note_progress(beat.lineage)
+        line = self._progress.line(beat, epoch_ms())
         if line is not None:
             self._say(line)

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
+def query_name(stream: str, lineage: str) -> str:
+    """Return the name of a query, from which docker/prometheus.yaml takes the labels of its metrics."""
+    return f"{stream}.lineage.{lineage}"
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
     """The parts of a streaming query. ``permit`` returns only while the lease is known to be ours."""
@@ -76,7 +81,8 @@ class PreparedQuery:
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
         self._let_it_end(until_caught_up=until_caught_up)
         every_ms = None if until_caught_up else self.spec.trigger_interval_ms
-        return query.start(write, self.home.checkpoint(self.lineage), every_ms, self.spec.name)
+        name = query_name(self.spec.name, self.lineage)
+        return query.start(write, self.home.checkpoint(self.lineage), every_ms, name)
 
     def _let_it_end(self, *, until_caught_up: bool) -> None:
         """Let a driver that ends by itself get batches with data only, if it runs on the wall clock.

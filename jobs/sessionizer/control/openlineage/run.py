@@ -1,0 +1,135 @@
+"""A run as OpenLineage knows it: its job, its parent, the datasets that it reads and writes. Pure."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import located
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.source import Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+NAMESPACE: Final = "OPENLINEAGE_NAMESPACE"
+"""Variable of OpenLineage's clients with the namespace of jobs."""
+PARENT: Final = "OPENLINEAGE_PARENT_ID"
+"""Variable of OpenLineage's clients with the run that started this one, as ``namespace/job/run id``."""
+CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes whose user part is a container and no credential."""
+FOLDERS: Final = ("hdfs", "viewfs", "file")
+"""Schemes of file systems. The name of a dataset in an object store begins without a slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset by OpenLineage's naming: ``kafka://host:port`` and a topic, ``s3://bucket`` and a path."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The identity of a run. ``minted``: epoch ms and a key from which the run's UUID is made. None: it has one."""
+
+    namespace: str
+    job: str
+    minted: tuple[int, str] | None = None
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run with what its events say of it. ``lineage``: the life of the checkpoint, as a tag."""
+
+    name: RunName
+    is_streaming: bool
+    parent: RunName | None = None
+    lineage: str | None = None
+    inputs: tuple[Dataset, ...] = ()
+    outputs: tuple[Dataset, ...] = ()
+
+
+def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
+    """Return the run of the driver whose heartbeat is ``beat``."""
+    tables = home.table_locations(spec.sink.path)
+    return Run(
+        name=_driver_name(home.name, beat),
+        is_streaming=True,
+        parent=_parent(os.environ),
+        lineage=beat.lineage,
+        inputs=source_datasets(spec.source, home),
+        outputs=tuple(dataset_at(tables[name]) for name in STREAMED),
+    )
+
+
+def command_run(home: StreamHome, verb: str, key: str, begun_at: int, lineage: str | None = None) -> Run:
+    """Return the run of a command that began at ``begun_at`` (epoch ms). A try after a kill is the same run.
+
+    Its parent is the run that started it, or the run of the stream's newest driver, whose state it moves.
+    """
+    beat = HEARTBEAT_FILE.of(home).read()
+    return Run(
+        name=RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key)),
+        is_streaming=False,
+        parent=_parent(os.environ) or (_driver_name(home.name, beat) if beat else None),
+        lineage=lineage or (beat.lineage if beat else None),
+    )
+
+
+def source_datasets(source: Source, home: StreamHome) -> tuple[Dataset, ...]:
+    """Return the datasets of a source. A socket is none."""
+    match source:
+        case KafkaSource():
+            broker = source.bootstrap_servers.split(",", maxsplit=1)[0].strip()
+            return tuple(Dataset(f"kafka://{broker}", topic) for topic in source.topic.split(","))
+        case FilesSource() | DeltaSource():
+            return (dataset_at(located(source.path, home.platform)),)
+        case _:
+            return ()
+
+
+def dataset_at(place: str) -> Dataset:
+    """Return the dataset at a path or a URI, without a user, a password or a query of the URI."""
+    parts = urlsplit(place)
+    if not parts.scheme or (parts.scheme == "file" and not parts.netloc):
+        return Dataset("file", parts.path if parts.scheme else place)
+    user, _, host = parts.netloc.rpartition("@")
+    if user and parts.scheme in CONTAINERS:
+        host = f"{user.partition(':')[0]}@{host}"
+    name = parts.path if parts.scheme in FOLDERS else parts.path.lstrip("/")
+    return Dataset(f"{parts.scheme}://{host}", name.rstrip("/") or "/")
+
+
+def _driver_name(stream: str, beat: Heartbeat) -> RunName:
+    return RunName(_namespace(os.environ), _job(stream), (beat.started_at, beat.uid))
+
+
+def _job(stream: str) -> str:
+    """Return the job of a stream. No task of its DAGs, which Airflow reports, has such a name."""
+    return f"streams.{stream}"
+
+
+def _namespace(environment: Mapping[str, str]) -> str:
+    return environment.get(NAMESPACE) or "default"
+
+
+def _parent(environment: Mapping[str, str]) -> RunName | None:
+    """Return the parent that the environment names. A malformed value is none."""
+    job, _, run_id = environment.get(PARENT, "").rpartition("/")
+    namespace, _, name = job.partition("/")
+    try:
+        return RunName(namespace, name, run_id=str(UUID(run_id))) if namespace and name else None
+    except ValueError:
+        return None
