@@ -25,6 +25,7 @@ DEFAULTS = OF_SUPERVISION | OF_APPROVALS
 PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BUSY_MACHINE | session.BOUNDED_MEMORY
+OF_SESSIONS |= session.driver_metrics("clicks")
 LOCAL = {
     **launch_settings(jar_folder()),
     **session_settings(),
