@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from sessionizer.causes.cause import KILLED
+from sessionizer.control.records.airflow_records import PAUSE_FILE
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.operate_form import OPERATE, OperateForm
@@ -139,6 +140,26 @@ def test_a_driver_whose_spec_is_gone_turns_the_dag_of_orphans_red(platform: Plat
         assert platform.working_uid() == uid, "it was ended"
     finally:
         spec.with_suffix(".away").rename(spec)
+
+
+def test_a_paused_supervisor_makes_a_stream_degraded(platform: Platform) -> None:
+    """Airflow's own page knows it at once, every other reader when the DAG of orphans has run."""
+    platform.wait_for_driver()
+    platform.api.set_paused(DAG, paused=True)
+    try:
+        wait_until(lambda: rule_on_the_page(platform) == "paused", 10, "the page to say so")
+        run = platform.run_now("sessionizer.orphans")
+        wait_until(lambda: state_of(platform, run) in {"success", "failed"}, 90, "the look for orphans")
+        noted = PAUSE_FILE.of(platform.home).read()
+        assert noted is not None
+        assert noted.paused
+    finally:
+        platform.api.unpause(DAG)
+
+
+def rule_on_the_page(platform: Platform) -> str:
+    (row,) = platform.api.call("GET", "/streams-page/api/fleet")["streams"]
+    return str(row["health"]["rule"])
 
 
 def ended(platform: Platform) -> list[str]:
