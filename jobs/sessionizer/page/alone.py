@@ -16,6 +16,7 @@ from sessionizer.page.reader import PageReader
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -69,8 +70,8 @@ def _is_same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _sees_all() -> Callable[[str], bool]:
-    return lambda _dag: True
+def _sees_all() -> Callable[[AbstractSet[str]], AbstractSet[str]]:
+    return lambda dags: dags
 
 
 def _offers_nothing() -> dict[str, Any]:

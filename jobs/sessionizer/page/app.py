@@ -6,6 +6,7 @@ It changes nothing. In Airflow a user's actions are runs of DAGs, which the brow
 from __future__ import annotations
 
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
+from collections.abc import Set as AbstractSet  # noqa: TC003  as above
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -25,8 +26,8 @@ class PageHost:
     """Decisions of the page's host. Its functions are FastAPI dependencies.
 
     ``may_open`` refuses a user who may not open the page. ``may_read`` refuses one who may not see the stream of the
-    path's ``dag_id``, ``may_read_rows`` one who may not see its rows, keys and logs. ``sees`` returns a function from a
-    DAG id to whether the user may see its stream. ``offers`` tells the browser what the host has: the place of
+    path's ``dag_id``, ``may_read_rows`` one who may not see its rows, keys and logs. ``sees`` returns a function from
+    DAG ids to those whose streams the user may see. ``offers`` tells the browser what the host has: the place of
     Airflow's API and what the user may do with the stream.
     """
 
@@ -49,10 +50,12 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
     # The host is no global, so its dependencies cannot be in annotations, which FastAPI reads as text.
     of_fleet, of_stream = Depends(host.sees), Depends(host.offers)
 
-    def fleet(sees: Callable[[str], bool] = of_fleet) -> Response:
+    def fleet(sees: Callable[[AbstractSet[str]], AbstractSet[str]] = of_fleet) -> Response:
         """Return the table of the streams that the user may see."""
         found = reader.fleet()
-        rows = [row for row in found["streams"] if sees(dag_id(row["stream"], Verb.SUPERVISE))]
+        dags = {dag_id(row["stream"], Verb.SUPERVISE): row for row in found["streams"]}
+        seen = sees(dags.keys())
+        rows = [row for dag, row in dags.items() if dag in seen]
         return answer_json({"at": found["at"], "streams": rows, "host": host.settings})
 
     def stream(

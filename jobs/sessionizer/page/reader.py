@@ -17,7 +17,7 @@ from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from sessionizer.control.history.mark import Mark
@@ -34,12 +34,12 @@ LEAST_SPAN_MS: Final = 10 * 60_000
 class PageReader:
     """The platform's ``home`` and folder of specs (``streams``).
 
-    ``is_paused`` says whether the host has paused the DAG that supervises a stream. None if the host does not know.
+    ``read_pauses`` says of some streams whether the host has paused the DAG that supervises each, if it knows.
     """
 
     home: Path
     streams: Path
-    is_paused: Callable[[str], bool | None] = lambda _: None
+    read_pauses: Callable[[Collection[str]], Mapping[str, bool]] = lambda _: {}
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
 
@@ -49,10 +49,8 @@ class PageReader:
             now = epoch_ms()
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
                 views = [view for view in all_streams(self.home, self.streams) if view.specified or view.is_orphan]
-                self._fleet = {
-                    "at": now,
-                    "streams": [stream_row(self._judged(view), _marks(view, now), now) for view in views],
-                }
+                rows = [stream_row(view, _marks(view, now), now) for view in self._judge(views)]
+                self._fleet = {"at": now, "streams": rows}
             return self._fleet
 
     def stream(self, name: str, span: int, begin: int = 0) -> dict[str, Any] | None:
@@ -65,7 +63,7 @@ class PageReader:
         if not is_name(name):
             return None
         try:
-            view, now = self._judged(find_view(self.home, self.streams, name)), epoch_ms()
+            [view], now = self._judge([find_view(self.home, self.streams, name)]), epoch_ms()
         except UnknownStream:
             return None
         span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
@@ -76,12 +74,15 @@ class PageReader:
         past = Past(history=history, marks=marks, savepoints=_savepoints(view), lineages=_lineages(view))
         return stream_document(view, past, now, span)
 
-    def _judged(self, view: StreamView) -> StreamView:
-        """Return the stream with its health by what the host says about its supervisor now."""
-        paused = self.is_paused(view.name)
-        if paused is None:
-            return view
-        return replace(view, health=apply_pause(view.health, view.name, view.seen, paused=paused))
+    def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
+        """Return the streams with their health by what the host says about their supervisors now."""
+        paused = self.read_pauses([view.name for view in views])
+        return [
+            replace(view, health=apply_pause(view.health, view.name, view.seen, paused=paused[view.name]))
+            if view.name in paused
+            else view
+            for view in views
+        ]
 
 
 def _samples(view: StreamView, since: int, now: int) -> tuple[Sample, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
+from collections.abc import Set as AbstractSet  # noqa: TC003  as above
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
 
 from sessionizer.home.names import Verb, dag_id, supervised_stream
 from sessionizer.page.app import PageHost, create_page
@@ -17,6 +21,8 @@ from sessionizer_airflow.house import PLATFORM
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
     from fastapi import FastAPI
 
@@ -43,46 +49,55 @@ def create_streams_page(project: Project | None = None, *, pages: str) -> FastAP
         offers=runnable_dags,
         settings=settings,
     )
-    return create_page(PageReader(place.home, place.streams, is_paused), host)
+    return create_page(PageReader(place.home, place.streams, read_pauses), host)
 
 
-def is_paused(stream: str) -> bool | None:
-    """Return whether Airflow has paused the supervisor of ``stream``. None if it has no such DAG."""
-    dag = DagModel.get_dagmodel(_dag(stream, Verb.SUPERVISE))
-    return None if dag is None or dag.is_stale else bool(dag.is_paused)
+def read_pauses(streams: Collection[str]) -> dict[str, bool]:
+    """Return whether Airflow has paused the supervisor of each of ``streams`` that has one. One query for all."""
+    dags = {_dag(stream, Verb.SUPERVISE): stream for stream in streams}
+    known = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dags), ~DagModel.is_stale)
+    with create_session() as session:
+        return {dags[dag]: paused for dag, paused in session.execute(known)}
 
 
-def readable_dags(user: GetUserDep) -> Callable[[str], bool]:
-    """Return a function that says whether the user may read a DAG."""
+def readable_dags(user: GetUserDep) -> Callable[[AbstractSet[str]], AbstractSet[str]]:
+    """Return a function that says which of some DAGs the user may read. One query for all."""
 
-    def may(dag: str) -> bool:
-        details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
-        return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
+    def readable(dags: AbstractSet[str]) -> AbstractSet[str]:
+        found: set[str] = set()
+        for team, of_team in _by_team(dags).items():
+            found |= get_auth_manager().filter_authorized_dag_ids(dag_ids=of_team, user=user, team_name=team)
+        return found
 
-    return may
+    return readable
+
+
+def _by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
+    teams, found = DagModel.get_dag_id_to_team_name_mapping(list(dags)), defaultdict(set)
+    for dag in dags:
+        found[teams.get(dag)].add(dag)
+    return found
 
 
 def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
     """Return which actions on the stream the user may ask for. Airflow's API asks again when they do."""
     stream = supervised_stream(dag_id) or ""
+    start, stop = _dag(stream, Verb.START), _dag(stream, Verb.STOP)
+    teams = DagModel.get_dag_id_to_team_name_mapping([start, stop, OPERATE, UPGRADE, dag_id])
+
+    def may(dag: str, method: ResourceMethod, entity: DagAccessEntity) -> bool:
+        details = DagDetails(id=dag, team_name=teams.get(dag))
+        return get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
+
     return {
-        "start": _may_run(user, _dag(stream, Verb.START)),
-        "stop": _may_run(user, _dag(stream, Verb.STOP)),
-        "operate": _may_run(user, OPERATE),
-        "upgrade": _may_run(user, UPGRADE),
-        "approve": _may(user, OPERATE, "PUT", DagAccessEntity.HITL_DETAIL),
-        "rows": _may(user, dag_id, "GET", DagAccessEntity.TASK_LOGS),
+        "start": may(start, "POST", DagAccessEntity.RUN),
+        "stop": may(stop, "POST", DagAccessEntity.RUN),
+        "operate": may(OPERATE, "POST", DagAccessEntity.RUN),
+        "upgrade": may(UPGRADE, "POST", DagAccessEntity.RUN),
+        "approve": may(OPERATE, "PUT", DagAccessEntity.HITL_DETAIL),
+        "rows": may(dag_id, "GET", DagAccessEntity.TASK_LOGS),
     }
 
 
 def _dag(stream: str, verb: Verb) -> str:
     return dag_id(stream, verb)
-
-
-def _may_run(user: Any, dag: str) -> bool:  # noqa: ANN401  as Airflow has it
-    return _may(user, dag, "POST", DagAccessEntity.RUN)
-
-
-def _may(user: Any, dag: str, method: ResourceMethod, entity: DagAccessEntity) -> bool:  # noqa: ANN401  as above
-    details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
-    return get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user)

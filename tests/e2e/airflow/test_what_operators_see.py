@@ -158,8 +158,8 @@ def test_a_paused_supervisor_makes_a_stream_degraded(platform: Platform) -> None
 
 
 def rule_on_the_page(platform: Platform) -> str:
-    (row,) = platform.api.call("GET", "/streams-page/api/fleet")["streams"]
-    return str(row["health"]["rule"])
+    rows = platform.api.call("GET", "/streams-page/api/fleet")["streams"]
+    return next(str(row["health"]["rule"]) for row in rows if row["stream"] == platform.stream)
 
 
 def ended(platform: Platform) -> list[str]:

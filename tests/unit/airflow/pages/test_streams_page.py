@@ -67,6 +67,9 @@ class Authority:
             return False
         return details.id in (self.reads if method == "GET" else self.runs)
 
+    def filter_authorized_dag_ids(self, *, dag_ids: set[str], **_: Any) -> set[str]:
+        return dag_ids & self.reads
+
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Platform:
@@ -87,7 +90,8 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
     for module in (security, streams):
         monkeypatch.setattr(module, "get_auth_manager", lambda: authority)
     monkeypatch.setattr(DagModel, "get_team_name", lambda *_, **__: None)
-    monkeypatch.setattr(DagModel, "get_dagmodel", lambda *_, **__: None)
+    monkeypatch.setattr(DagModel, "get_dag_id_to_team_name_mapping", lambda *_, **__: {})
+    monkeypatch.setattr(streams, "read_pauses", lambda _: {})
     return authority
 
 
