@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,11 +31,11 @@ LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 """Pattern of the name of a driver's log or an older part of it. Its group is the driver's uid."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StreamHome:
     """The directories of one stream. Nothing is created before ``prepare``.
 
-    ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
+    Folders that a look at a stream asks for again and again are made once. ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
     home.
     """
 
@@ -72,12 +73,12 @@ class StreamHome:
         """The control root: the platform's home, unless it has another."""
         return self.platform if self.control_root is None else self.control_root
 
-    @property
+    @cached_property
     def control(self) -> ControlPath:
         """Desired state, lease, heartbeat, stop markers, exit records, the active lineage."""
         return self.own if self.control_root is None else self.control_root / STREAMS / self.name / CONTROL
 
-    @property
+    @cached_property
     def own(self) -> Path:
         """The folder of files that only this machine needs. They are beside the records if these are in the home."""
         return self.root / CONTROL
@@ -119,12 +120,12 @@ class StreamHome:
         """The folder of Spark's files: lineages and tables."""
         return self.root if self.data_root is None else self.data_root / STREAMS / self.name
 
-    @property
+    @cached_property
     def lineages(self) -> DataPath:
         """The folder with a directory for each checkpoint's life."""
         return self.data / LINEAGES
 
-    @property
+    @cached_property
     def lineage_records(self) -> ControlPath:
         """The folder with a directory of records for each lineage."""
         return self.control / LINEAGES

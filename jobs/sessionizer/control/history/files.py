@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.json_file import RecordFile, read_json
+from sessionizer.home.json_file import RecordFile, decoded
 from sessionizer.home.json_record import stamped
 from sessionizer.home.names import checked_identifier
 
@@ -84,17 +84,26 @@ def _read_mark(path: ControlPath) -> Mark | None:
     return RecordFile(path, Mark).read()
 
 
-def read_hour(home: StreamHome, hour: str) -> list[Sample]:
+def read_hour(home: StreamHome, hour: str) -> tuple[Sample, ...]:
     """Read the samples of an hour, the oldest first. A sample that cannot be parsed is passed over."""
-    told = read_json(_hour_file(home, hour)) or {}
+    file = _hour_file(home, hour)
+    with suppress(OSError):
+        return _parse_hour(file, store_at(file).read())
+    return ()
+
+
+@lru_cache(maxsize=512)
+def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
+    """Parse an hour, once: it changes once a minute at most, and a page asks for it every few seconds."""
+    told = decoded(file, content).value or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
     if not isinstance(names, list) or not isinstance(rows, list):
-        return []
+        return ()
     found: list[Sample] = []
     for row in rows:
         with suppress(ValueError, TypeError):
             found.append(Sample.from_json(_nested(zip(names, row, strict=True))))
-    return found
+    return tuple(found)
 
 
 def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:

@@ -59,7 +59,7 @@ class HistoryWriter:
             store_at(self._home.history).make_folder()
         with suppress(OSError, ValueError):
             # an earlier driver may have worked in this hour
-            self._samples = read_hour(self._home, hour)
+            self._samples = list(read_hour(self._home, hour))
         remove_old(self._home, at_ms)
 
     def _write(self, now_ms: int, *, unless_recent: bool) -> None:
