@@ -78,6 +78,8 @@ def race(  # noqa: PLR0913  one parameter per option
     results.publish(taken, folder)
     if not quick:
         typer.echo(tables.promises(taken["runs"]))
+    if not only:
+        history()
     typer.echo(f"tables, plot and figures are in {folder}")
 
 
@@ -189,6 +191,17 @@ def page(
     found = streams_page.measure(5 if quick else streams_page.STREAMS, 2 if quick else repetitions, typer.echo)
     (SCRATCH / "page.json").write_text(json.dumps(asdict(found), indent=1))
     typer.echo("\n".join(streams_page.lines(found)))
+
+
+@app.command()
+def history() -> None:
+    """Time what the history of a stream costs its driver, and count the bytes of a week."""
+    from sessionizer_bench import stream_history  # needs the helpers of the tests
+
+    found = stream_history.measure()
+    SCRATCH.mkdir(exist_ok=True)
+    (SCRATCH / "history.json").write_text(json.dumps(asdict(found), indent=1))
+    typer.echo("\n".join(stream_history.lines(found)))
 
 
 @app.command()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from sessionizer.fleet.health.verdict import StreamHealth
 
 POLL_SECONDS = 2.0
-HEALTH_EVERY_MS = 30_000
+HEALTH_EVERY_MS = 5_000
+"""Ms between two judgements of a stream, unless a look shows a change. They read more files than a look."""
 LEAST_WATCH_MS = 5_000
 """Ms before a trigger fires.
 
@@ -40,18 +41,21 @@ Otherwise it passes for a killed task, which costs a retry (issue 67287 of Airfl
 class StreamTrigger(BaseTrigger):
     """Trigger that fires when the stream needs a worker, or when the watch ends at ``watch_until`` (epoch ms).
 
-    ``known`` is the state of the stream that the worker has reported. The trigger also fires when the state differs.
-    ``unwritten`` is the newest record of the supervision, if it could not be written.
+    ``known`` is the state of the stream that the worker has logged. ``shown`` is the label of the worker's task. The
+    trigger also fires when the label has to change. ``unwritten`` is the newest record of the supervision, if it could
+    not be written. ``streams`` is the folder of specs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that Airflow stores of it
         self,
         *,
         stream: str,
         platform_home: str,
         policy: dict[str, int],
         watch_until: int,
+        streams: str | None = None,
         known: list[str] | None = None,
+        shown: str | None = None,
         unwritten: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -59,9 +63,12 @@ class StreamTrigger(BaseTrigger):
         self.platform_home = platform_home
         self.policy = policy
         self.watch_until = watch_until
+        self.streams = streams
         self.known = known
+        self.shown = shown
         self.unwritten = unwritten
         self._health_due = 0
+        self._label = shown
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
@@ -72,7 +79,9 @@ class StreamTrigger(BaseTrigger):
                 "platform_home": self.platform_home,
                 "policy": self.policy,
                 "watch_until": self.watch_until,
+                "streams": self.streams,
                 "known": self.known,
+                "shown": self.shown,
                 "unwritten": self.unwritten,
             },
         )
@@ -81,15 +90,16 @@ class StreamTrigger(BaseTrigger):
         """Fire once, with ``watch_is_over``, the last ``line``, and all that a worker needs to watch on."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
-        doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False
+        doctor, known = Doctor(home, policy, unwritten), tuple(self.known or ())
         earliest = epoch_ms() + LEAST_WATCH_MS
         while True:
-            news = await self._check_up(doctor) or news
+            await self._check_up(doctor)
             look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
-                news, known = True, look.about
-            call = look.call or (news and self._can_be_shown)
+                known, self._health_due = look.about, 0
+            await self._judge_health()
+            call = look.call or (self._label != self.shown and self._can_be_shown)
             if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
                 yield self._event(look.line, watch_is_over=not call)
                 return
@@ -101,38 +111,36 @@ class StreamTrigger(BaseTrigger):
 
     @property
     def _can_be_shown(self) -> bool:
-        """Whether a worker may be called to show news in the list of tasks, which the triggerer cannot change.
+        """Whether a worker may be called to change the task's label, which the triggerer cannot change.
 
         If the control directory cannot be written, a worker is called only when that is due for another try.
         """
-        return self.known is not None and self.unwritten is None
+        return self.shown is not None and self.unwritten is None
 
-    async def _check_up(self, doctor: Doctor) -> bool:
-        """Send the heartbeat to metrics and a change of health to users.
-
-        Return whether the task's label must change.
-        """
+    async def _check_up(self, doctor: Doctor) -> None:
+        """Send the heartbeat to metrics and a change of health to users."""
         found = await asyncio.to_thread(doctor.look)
-        await self._send_health()
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
             self.log.log(level_of_alert(found.alert), "%s", found.alert.message)
             await notify_from_triggerer(found.alert, self.log.warning)
-        return found.alert is not None and found.on_record
 
-    async def _send_health(self) -> None:
-        """Send the stream's word to metrics. It takes more files than a look at the driver, so it comes less often."""
+    async def _judge_health(self) -> None:
+        """Send the stream's word to metrics, and note the label of its task."""
         if epoch_ms() < self._health_due:
             return
         self._health_due = epoch_ms() + HEALTH_EVERY_MS
         health = await asyncio.to_thread(self._judge)
         if health is not None:
             send_health(self.stream, SEVERITY[health.word], epoch_ms() / 1000)
+            self._label = health.label
 
     def _judge(self) -> StreamHealth | None:
         try:
-            return health_now(Project.from_environment(), self.stream)
+            # a trigger of an earlier release has no folder
+            streams = Path(self.streams) if self.streams else Project.from_environment().streams
+            return health_now(Path(self.platform_home), streams, self.stream)
         except SessionizerError:
             return None
 

@@ -35,8 +35,8 @@ LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 class StreamHome:
     """The directories of one stream. Nothing is created before ``prepare``.
 
-    Folders that a look at a stream asks for again and again are made once. ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
-    home.
+    ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
+    home. Folders that each look at the stream asks for many times are made once.
     """
 
     root: Path

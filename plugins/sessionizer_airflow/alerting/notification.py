@@ -21,6 +21,7 @@ from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from sessionizer.fleet.health.verdict import StreamHealth
     from sessionizer_airflow.alerting.alert import Alert
@@ -145,13 +146,16 @@ def note_alert(alert: Alert) -> Alert:
         home,
         Mark(kind=MarkKind.ALERT, what=str(alert.kind), text=text, lineage=alert.lineage, batch_id=alert.batch_id),
     )
-    health = health_now(project, alert.stream)
+    health = health_now(project.home, project.streams, alert.stream)
     return alert if health is None else replace(alert, health=str(health.word))
 
 
-def health_now(project: Project, stream: str) -> StreamHealth | None:
-    """Return the health of the stream now, by its spec. None if it is not known. Never raises."""
+def health_now(home: Path, streams: Path, stream: str) -> StreamHealth | None:
+    """Return the health of the stream now, by its spec. None if it is not known. Never raises.
+
+    ``home``: the platform's home. ``streams``: the folder of specs.
+    """
     try:
-        return find_view(project.home, project.streams, stream).health
+        return find_view(home, streams, stream).health
     except (SessionizerError, OSError):
         return None

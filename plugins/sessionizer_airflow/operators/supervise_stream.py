@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.airflow_records import HEALTH_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
+from sessionizer.control.records.airflow_records import WATCH_FILE, SupervisionRecord, WatchRecord
 from sessionizer.deployment.running_spec import changed_line
 from sessionizer.errors import SessionizerError
+from sessionizer.fleet.health.verdict import Word
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.alerting.notification import health_now, notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
 from sessionizer_airflow.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.internals import send_label
@@ -24,7 +25,7 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.user_kill import CLEARED, handle_kill
 from sessionizer_airflow.supervision.act import Supervisor
-from sessionizer_airflow.supervision.tell import GAVE_UP, alert_on_surprise, label_of, subject
+from sessionizer_airflow.supervision.tell import alert_on_surprise, subject
 from sessionizer_airflow.triggers import StreamTrigger
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 
 SHOWN = "stream_state"
-"""Context variable with the state of the stream, which a list of task instances shows in its column Map Index."""
+"""Context variable with the health of the stream, which a list of task instances shows in its column Map Index."""
+UNKNOWN = str(Word.UNKNOWN)
 
 
 class SuperviseStream(BaseOperator):
@@ -144,7 +146,8 @@ class SuperviseStream(BaseOperator):
             if decision is None:
                 handle_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
-        _show(context, label_of(decision, HEALTH_FILE.of(self._supervisor.home).read()))
+        shown = self._label()
+        _show(context, shown)
         self._say_what_waits()
         unwritten = self._supervisor.ledger.unwritten
         kept = unwritten.to_json() if unwritten else None
@@ -154,12 +157,18 @@ class SuperviseStream(BaseOperator):
                 platform_home=str(self.project.home),
                 policy=asdict(self.policy),
                 watch_until=watch_until,
+                streams=str(self.project.streams),
                 known=list(subject(decision)),
+                shown=shown,
                 unwritten=kept,
             ),
             method_name="resume",
             kwargs={"watch_until": watch_until, "unwritten": kept, "begun": self._begun},
         )
+
+    def _label(self) -> str:
+        health = health_now(self.project.home, self.project.streams, self.stream)
+        return UNKNOWN if health is None else health.label
 
     def _say_what_waits(self) -> None:
         with suppress(SessionizerError):
@@ -176,7 +185,7 @@ class SuperviseStream(BaseOperator):
         try:
             yield
         except SupervisionEnded as error:
-            self._end_watch(context, GAVE_UP)
+            self._end_watch(context, self._label())
             raise PersonNeeded.wrap(error) from None
         except WatchCancelled:
             raise

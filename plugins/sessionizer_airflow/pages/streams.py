@@ -65,14 +65,14 @@ def readable_dags(user: GetUserDep) -> Callable[[AbstractSet[str]], AbstractSet[
 
     def readable(dags: AbstractSet[str]) -> AbstractSet[str]:
         found: set[str] = set()
-        for team, of_team in _by_team(dags).items():
+        for team, of_team in _divide_by_team(dags).items():
             found |= get_auth_manager().filter_authorized_dag_ids(dag_ids=of_team, user=user, team_name=team)
         return found
 
     return readable
 
 
-def _by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
+def _divide_by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
     teams, found = DagModel.get_dag_id_to_team_name_mapping(list(dags)), defaultdict(set)
     for dag in dags:
         found[teams.get(dag)].add(dag)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
@@ -16,7 +16,7 @@ from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Laun
 from sessionizer_airflow.supervision.failures import GO_ON, first_line, is_rollback_due, reason_to_give_up, what_to_do
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.airflow_records import Health, SupervisionRecord
+    from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer_airflow.supervision.failures import Failure
@@ -79,26 +79,6 @@ def _progress(situation: Situation | None) -> str:
     if driver is not None and driver.under_way is not None:
         return f", {driver.under_way}"
     return "" if driver is None or driver.batch_id is None else f", batch {driver.batch_id}"
-
-
-GAVE_UP: Final = "gave up"
-
-
-def label_of(decision: Decision, health: Health | None) -> str:
-    """Return the state of the stream in a word or two. A stream that works may still be ``stale`` or ``lagging``."""
-    match decision:
-        case Adopt(_, state):
-            word = _word_for(state)
-            ailment = health.ailment if health else None
-            return f"{word}, {ailment}" if ailment else word
-        case Wait(orderly=orderly):
-            return "restarting" if orderly else "backing off"
-        case StandBy(unattended=unattended):
-            return "standing by, a command is stuck" if unattended else "standing by"
-        case GiveUp():
-            return GAVE_UP
-        case _:
-            return "starting"
 
 
 class Say(Protocol):

@@ -88,7 +88,7 @@ def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStrea
     given = context()
     assert template.render(given) == ""
     deferral(operator, given)
-    assert template.render(given) == "starting"
+    assert template.render(given) == "warning: starting"
     operator.resume(given, {"watch_is_over": True, "line": ""}, watch_until=0)
     assert template.render(given) == "", "a run of the past is at nothing"
 
@@ -99,9 +99,9 @@ def test_the_label_is_told_before_the_task_defers(operator: SuperviseStream, mon
     supervisor = SimpleNamespace(send=lambda msg: told.append(msg.rendered_map_index))
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
     handed = deferral(operator, context())
-    assert told == ["starting"]
+    assert told == ["warning: starting"]
     operator.resume(context(), {"watch_is_over": True, "line": ""}, **(handed.kwargs or {}))
-    assert told == ["starting"], "Airflow takes no empty one"
+    assert told == ["warning: starting"], "Airflow takes no empty one"
 
 
 def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, home: StreamHome) -> None:

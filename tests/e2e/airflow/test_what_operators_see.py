@@ -52,11 +52,11 @@ def test_the_list_of_tasks_says_what_each_stream_is_at(platform: Platform) -> No
     def shown() -> list[str]:
         return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
 
-    wait_until(lambda: shown() == ["working"], 60, "the label of a stream that works")
+    wait_until(lambda: shown() == ["healthy"], 60, "the label of a stream that works")
     platform.run_now("clicks.stop")
-    wait_until(lambda: shown() == ["standing by"], 60, "that of one that is stopped")
+    wait_until(lambda: shown() == ["healthy: stopped"], 60, "that of one that is stopped")
     platform.run_now("clicks.start")
-    wait_until(lambda: shown() == ["working"], 90, "the stream to work again")
+    wait_until(lambda: shown() == ["healthy"], 90, "the stream to work again")
 
 
 def test_the_list_of_runs_says_what_each_was_asked_for_and_what_came_of_it(platform: Platform) -> None:

@@ -11,6 +11,7 @@ from sessionizer_bench.measuring.checkpoint_bytes import SeenFile, WrittenBytes,
 from sessionizer_bench.measuring.event_log import BATCH, stages
 from sessionizer_bench.measuring.machine import CpuTimes, shares
 from sessionizer_bench.measuring.process_tree import Process, TreeUse, descendants
+from sessionizer_bench.stream_history import PROMISED_BYTES, measure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +126,9 @@ def test_stages_belong_to_the_batch_of_their_job() -> None:
     (stage,) = stages(log)
     assert (stage.batch, stage.name, stage.wall_ms, stage.run_ms, stage.cpu_ms) == (4, "save", 400, 700, 50)
     assert stage.metrics == {"time to execute Python code": 123}
+
+
+def test_a_week_of_history_is_as_small_as_promised() -> None:
+    found = measure(batches=20)
+    assert found.batch_us > 0
+    assert PROMISED_BYTES // 10 < found.week_bytes <= PROMISED_BYTES

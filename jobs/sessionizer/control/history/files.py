@@ -94,7 +94,7 @@ def read_hour(home: StreamHome, hour: str) -> tuple[Sample, ...]:
 
 @lru_cache(maxsize=512)
 def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
-    """Parse an hour, once: it changes once a minute at most, and a page asks for it every few seconds."""
+    """Parse an hour, once: only the newest one changes, and a page asks for all of them every few seconds."""
     told = decoded(file, content).value or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
     if not isinstance(names, list) or not isinstance(rows, list):

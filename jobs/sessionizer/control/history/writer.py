@@ -13,7 +13,7 @@ from sessionizer.home.control_store import store_at
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-WRITTEN_EVERY_MS: Final = 15_000
+WRITTEN_EVERY_MS: Final = 5_000
 """Milliseconds between two writes of the hour. A crash loses at most so much of the figures."""
 
 

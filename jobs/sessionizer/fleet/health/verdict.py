@@ -40,6 +40,8 @@ class Part(StrEnum):
     UPGRADE = "upgrade"
 
 
+USUAL: Final = frozenset({"working", "idle"})
+"""Rules of healthy streams between which a stream alternates every few seconds: no change worth telling."""
 SEVERITY: Final = {word: number for number, word in enumerate(Word)}
 """Number of each word, 0 for the best. Metrics send it."""
 
@@ -92,6 +94,13 @@ class StreamHealth:
     def rule(self) -> str:
         """The rule of the worst finding."""
         return self.findings[0].rule if self.findings else self.calm
+
+    @property
+    def label(self) -> str:
+        """The word and its rule, for a list of tasks. A stream that works is ``healthy``, idle or not."""
+        if not self.findings and self.calm in USUAL:
+            return str(self.word)
+        return f"{self.word}: {self.rule.replace('_', ' ')}"
 
     def to_json(self) -> JsonObject:
         """Return the word, its rule and all findings."""

@@ -11,7 +11,6 @@ from sessionizer.control.history.mark import MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import health_now, note_alert
-from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
@@ -41,7 +40,7 @@ def test_it_is_a_mark_without_credentials(platform: Platform) -> None:
 def test_its_word_is_that_of_status(platform: Platform) -> None:
     platform.add("clicks")
     assert note_alert(ALERT).health == "unknown", "no driver ever ran"
-    assert health_now(Project.from_environment(), "nothing") is None
+    assert health_now(platform.home, platform.streams, "nothing") is None
 
 
 def test_without_a_home_the_alert_goes_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a list of tasks shows of each stream."""
+"""Level of the log line of each decision, and the label that a list of tasks shows of each stream."""
 
 from __future__ import annotations
 
@@ -6,31 +6,41 @@ import logging
 
 import pytest
 
-from sessionizer.control.records.airflow_records import Ailment, Health
+from sessionizer.fleet.health.verdict import Finding, Part, Word, weigh
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, StandBy, Wait
-from sessionizer_airflow.supervision.tell import label_of, level_of
+from sessionizer_airflow.supervision.tell import level_of
 
 
 @pytest.mark.parametrize(
-    ("decision", "label", "level"),
+    ("decision", "level"),
     [
-        (Launch("no driver has run yet"), "starting", logging.INFO),
-        (Adopt("a", "STARTING"), "starting", logging.INFO),
-        (Adopt("a", "RUNNING"), "working", logging.INFO),
-        (Adopt("a", "IDLE"), "working", logging.INFO),
-        (Adopt("a", "STOPPING"), "stopping", logging.INFO),
-        (Wait(1, "driver a vanished"), "backing off", logging.WARNING),
-        (Wait(1, "driver a is leaving", orderly=True), "restarting", logging.INFO),
-        (StandBy("desired state is STOPPED"), "standing by", logging.INFO),
-        (GiveUp("no Java", "install it"), "gave up", logging.ERROR),
+        (Launch("no driver has run yet"), logging.INFO),
+        (Adopt("a", "STARTING"), logging.INFO),
+        (Adopt("a", "RUNNING"), logging.INFO),
+        (Adopt("a", "IDLE"), logging.INFO),
+        (Adopt("a", "STOPPING"), logging.INFO),
+        (Wait(1, "driver a vanished"), logging.WARNING),
+        (Wait(1, "driver a is leaving", orderly=True), logging.INFO),
+        (StandBy("desired state is STOPPED"), logging.INFO),
+        (GiveUp("no Java", "install it"), logging.ERROR),
     ],
     ids=str,
 )
-def test_every_decision_has_a_label_and_a_level(decision: Decision, label: str, level: int) -> None:
-    assert label_of(decision, None) == label
+def test_every_decision_has_a_level(decision: Decision, level: int) -> None:
     assert level_of(decision) == level
 
 
-def test_a_driver_that_works_too_slowly_is_seen() -> None:
-    lagging = Health(worked_at=0, ailment=Ailment.LAGGING, since=0)
-    assert label_of(Adopt("a", "RUNNING"), lagging) == "working, lagging"
+@pytest.mark.parametrize(
+    ("word", "rule", "calm", "label"),
+    [
+        (Word.WARNING, "backing_off", "stopped", "warning: backing off"),
+        (Word.DEGRADED, "rows_refused", "working", "degraded: rows refused"),
+        (Word.HEALTHY, "upgrade_waits", "working", "healthy: upgrade waits"),
+        (None, "", "working", "healthy"),
+        (None, "", "idle", "healthy"),
+        (None, "", "stopped", "healthy: stopped"),
+    ],
+)
+def test_the_label_is_the_word_and_its_rule(word: Word | None, rule: str, calm: str, label: str) -> None:
+    finding = Finding(part=Part.DRIVER, word=word, rule=rule, what="") if word else None
+    assert weigh([finding], calm).label == label

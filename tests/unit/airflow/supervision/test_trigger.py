@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
@@ -49,13 +50,14 @@ def test_it_does_not_fire_before_airflow_has_booked_that_the_worker_is_free(
     assert LEAST_WATCH_MS <= clock.passed < 2 * LEAST_WATCH_MS
 
 
-def fired_by(home: StreamHome, watch_until: int, known: tuple[str, ...] | None = None) -> dict[str, Any]:
+def fired_by(home: StreamHome, watch_until: int, shown: str | None = None) -> dict[str, Any]:
     trigger = StreamTrigger(
         stream=home.name,
         platform_home=str(home.root.parents[1]),
         policy=dataclasses.asdict(SupervisionPolicy()),
         watch_until=watch_until,
-        known=None if known is None else list(known),
+        streams=str(home.platform),
+        shown=shown,
     )
 
     async def first() -> dict[str, Any]:
@@ -65,15 +67,21 @@ def fired_by(home: StreamHome, watch_until: int, known: tuple[str, ...] | None =
 
 
 @pytest.mark.parametrize(
-    ("known", "calls"), [(("adopt", "driver-1", "working"), False), (("adopt", "driver-1", "starting"), True)]
+    ("phase", "shown", "calls"),
+    [
+        (Phase.RUNNING, "degraded: orphan", False),
+        (Phase.IDLE, "degraded: orphan", False),
+        (Phase.RUNNING, "warning: starting", True),
+        (Phase.RUNNING, None, False),
+    ],
 )
 def test_a_worker_is_called_when_what_it_has_shown_is_no_longer_so(
-    known: tuple[str, ...], tmp_path: Path, clock: SleptThrough, *, calls: bool
+    phase: Phase, shown: str | None, tmp_path: Path, clock: SleptThrough, *, calls: bool
 ) -> None:
     # Of its own: that of the fixture ends whoever has the lease, which here is this process.
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
     acquire(home, "driver-1")
-    beat(home, batch_id=1)
-    assert fired_by(home, watch_until=clock.began + 60_000, known=known)["watch_is_over"] is not calls
+    beat(home, batch_id=1, phase=phase)
+    assert fired_by(home, watch_until=clock.began + 60_000, shown=shown)["watch_is_over"] is not calls
     assert (clock.passed < 60_000) is calls
