@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.team import Team
@@ -21,6 +22,8 @@ from sessionizer_airflow.pages.streams import read_pauses, readable_dags, runnab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+
     from support.processes.fabricated_platform import Platform
 
 MANY = 30
@@ -29,8 +32,8 @@ MANY = 30
 class Authority:
     """An auth manager of Airflow's simple kind: a user reads the DAGs of the own team, and those of none."""
 
-    def filter_authorized_dag_ids(self, *, dag_ids: set[str], user: str, team_name: str | None) -> set[str]:
-        return dag_ids if team_name in {None, user} else set()
+    def filter_authorized_dag_ids(self, *, dag_ids: set[str], user: BaseUser, team_name: str | None) -> set[str]:
+        return dag_ids if team_name in {None, user.get_id()} else set()
 
     def is_authorized_dag(self, **_: Any) -> bool:
         return True
@@ -56,6 +59,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     event.listen(engine, "before_cursor_execute", lambda _, __, statement, *___: found.append(statement))
     yield found
     engine.dispose()
+
+
+def user_of(team: str) -> BaseUser:
+    return SimpleAuthManagerUser(username=team, role="VIEWER")
 
 
 def dag(number: int) -> dict[str, Any]:
@@ -88,10 +95,10 @@ def test_a_pause_is_known_of_every_dag_that_airflow_has(asked: list[str]) -> Non
 @pytest.mark.parametrize(("user", "unseen"), [("ours", "stream_01"), ("theirs", "stream_00")])
 def test_the_streams_of_another_team_are_left_out_by_one_query(user: str, unseen: str, asked: list[str]) -> None:
     dags = {f"stream_{number:02}.supervise" for number in range(MANY)}
-    assert dags - readable_dags(user)(dags) == {f"{unseen}.supervise"}
+    assert dags - readable_dags(user_of(user))(dags) == {f"{unseen}.supervise"}
     assert len(asked) == 1
 
 
 def test_the_rights_on_a_stream_are_one_query(asked: list[str]) -> None:
-    assert set(runnable_dags("ours", "stream_00.supervise").values()) == {True}
+    assert set(runnable_dags(user_of("ours"), "stream_00.supervise").values()) == {True}
     assert len(asked) == 1
