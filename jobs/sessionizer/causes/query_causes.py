@@ -103,7 +103,7 @@ QUERY_CAUSES: Final = (
     # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
     QueryCause(
         "unreachable", "a service that it needs does not answer", TRANSIENT,
-        "check that the broker, store or name node in the message answers",
+        "check that the broker, store, name node or metastore in the message answers",
         signs=(
             "java.net.ConnectException", "java.net.NoRouteToHostException", "java.net.UnknownHostException",
             "java.net.SocketTimeoutException", "java.net.SocketException: Connection reset",
@@ -114,6 +114,9 @@ QUERY_CAUSES: Final = (
             "org.apache.hadoop.ipc.StandbyException", "org.apache.hadoop.ipc.RetriableException",
             # of an object store: S3A, and Python's clients
             "Unable to execute HTTP request", "EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError",
+            # of a Hive metastore: nothing answers, or another process has the files of an embedded Derby
+            "Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient",
+            "org.apache.thrift.transport.TTransportException",
         ), deep=True,
     ),
     QueryCause(

@@ -26,7 +26,7 @@ from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
-from sessionizer.fleet.table_queries import TablePlace, table_place
+from sessionizer.fleet.table_queries import TablePlace, table_places
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
 from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
 
@@ -58,13 +58,14 @@ def tables(
 ) -> None:
     """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
-    locations = where.table_locations(spec_in_force(where, spec).sink.path)
-    places = [table_place(name, path) for name, path in locations.items()]
+    places = table_places(where, spec_in_force(where, spec).sink)
     if as_json:
         typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))
         return
     for place in places:
         typer.echo(f"{place.name} ({_version(place)})\n  {place.path}")
+        if place.catalog_name is not None:
+            typer.echo(f"  {place.catalog_name}")
         if place.may_be_there:
             typer.echo(f"  Spark SQL  {place.spark_sql}\n  DuckDB     {place.duckdb}\n  Polars     {place.polars}")
 

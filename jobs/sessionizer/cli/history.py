@@ -23,6 +23,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_local
 
@@ -106,6 +107,7 @@ def report(
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
     from sessionizer.spark.history.stream_history import append_history  # noqa: PLC0415
+    from sessionizer.spark.sinks.catalog import name_tables  # noqa: PLC0415
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
@@ -121,6 +123,7 @@ def report(
         )
         done = daily.refresh()
         told = append_history(spark, where, locations[STREAM_HISTORY], epoch_ms())
+        name_tables(spark, spec.sink.table, locations, owner_name(where.name, where.control_base))
     spark.stop()
     typer.echo(f"added {told:,} rows: {locations[STREAM_HISTORY]}")
     if done is None:

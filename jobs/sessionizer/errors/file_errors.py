@@ -86,7 +86,7 @@ class DiskFull(TransientError):
 
 
 class StoreUnreachable(TransientError):
-    """The store or name node of ``path``, needed as ``purpose``, does not answer just now: ``detail``."""
+    """The store, name node or metastore of ``path``, needed as ``purpose``, does not answer just now: ``detail``."""
 
     exit_code = 25
     cause: ClassVar[str] = "unreachable"

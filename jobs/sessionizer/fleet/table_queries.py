@@ -8,11 +8,16 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_uri
+from sessionizer.stream_spec.document.names import catalog_names
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import Sink
 
 QUESTIONS: Final = {
     SESSIONS: "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "
@@ -27,7 +32,7 @@ QUESTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """The place of a table, its newest version, and queries.
+    """The place of a table, its newest version, and queries. ``catalog_name`` is its name in Spark's catalog.
 
     Without a version the table is absent or on another machine.
     """
@@ -38,6 +43,7 @@ class TablePlace:
     spark_sql: str
     duckdb: str
     polars: str
+    catalog_name: str | None = None
 
     @property
     def may_be_there(self) -> bool:
@@ -45,8 +51,14 @@ class TablePlace:
         return self.version is not None or is_uri(self.path)
 
 
-def table_place(name: str, path: str) -> TablePlace:
-    """Return the place, version and queries of the table ``name`` at ``path``."""
+def table_places(home: StreamHome, sink: Sink) -> list[TablePlace]:
+    """Return the places of the stream's tables, which are where and named as ``sink`` says."""
+    names = {} if sink.table is None else catalog_names(sink.table)
+    return [table_place(name, path, names.get(name)) for name, path in home.table_locations(sink.path).items()]
+
+
+def table_place(name: str, path: str, catalog_name: str | None = None) -> TablePlace:
+    """Return the place, version and queries of the table ``name`` at ``path``. Spark asks by ``catalog_name``."""
     question = QUESTIONS[name]
     query = question.format(table=name)
     duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
@@ -55,9 +67,10 @@ def table_place(name: str, path: str) -> TablePlace:
         name=name,
         path=path,
         version=_visible_version(path),
-        spark_sql=question.format(table=f"delta.`{path}`") + ";",
+        spark_sql=question.format(table=catalog_name or f"delta.`{path}`") + ";",
         duckdb=_python(f"import deltalake, duckdb; {duckdb}"),
         polars=_python(f"import deltalake, polars as pl; {polars}"),
+        catalog_name=catalog_name,
     )
 
 

@@ -65,7 +65,10 @@ class StreamCopy:
         return self.platform / _SPECS
 
     def spec(self, spec: StreamSpec) -> StreamSpec:
-        """Return the ``spec`` for the copy: the same source, from which no file is removed, and tables of its own."""
+        """Return the ``spec`` for the copy: the same source, from which no file is removed, and tables of its own.
+
+        The tables have no names in a catalog, because those of the stream keep them.
+        """
         document, platform = document_of(spec), self.original.platform
         keep_source_files(document)
         for block, name in (("source", "path"), ("rules", "client_timeouts_table")):
@@ -74,6 +77,7 @@ class StreamCopy:
         folder = document["sink"]["path"]
         if folder is not None:
             document["sink"]["path"] = f"{uri_of(self.home.data)}/sink-{json_digest(folder)[:8]}"
+        document["sink"]["table"] = None
         return StreamSpec.model_validate(document)
 
     def write_spec(self, spec: StreamSpec) -> None:

@@ -14,7 +14,7 @@ from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
-from sessionizer.fleet.table_queries import table_place
+from sessionizer.fleet.table_queries import table_places
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import supervised_stream
@@ -94,17 +94,11 @@ def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
 def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]) -> Response:
     """Show the places of the tables, with queries to paste."""
     try:
-        folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
+        sink = spec_in_force(home, find_stream(project.streams, home.name)).sink
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", redacted(str(error))))
-    locations = locate_data(home).table_locations(folder)
-    return _html(
-        tables_page(
-            home.name,
-            [table_place(name, path) for name, path in locations.items()],
-            changed_line(home, project.streams),
-        )
-    )
+    places = table_places(locate_data(home), sink)
+    return _html(tables_page(home.name, places, changed_line(home, project.streams)))
 
 
 def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:

@@ -56,7 +56,8 @@ def _table(place: TablePlace) -> str:
     queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
     shown = "".join(f"{paragraph(label)}{preformatted(query)}" for label, query in queries)
     version = "" if place.version is None else f", version {place.version}"
-    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}{version}')}{shown}"
+    named = "" if place.catalog_name is None else f", {place.catalog_name} in Spark's catalog"
+    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}{version}{named}')}{shown}"
 
 
 def message_page(stream: str, title: str, message: str) -> str:

@@ -23,3 +23,17 @@ def test_tables_elsewhere(platform: Platform) -> None:
     result = json.loads(platform.call("tables", "visits", "--json").stdout)
     assert result["tables"][0]["path"] == "s3a://lake/visits/sessions"
     assert result["tables"][0]["version"] is None
+
+
+def test_tables_with_names_in_a_catalog(platform: Platform) -> None:
+    from support.processes.fabricated_platform import SPEC
+
+    platform.add("visits", SPEC.format(name="visits") + "sink:\n  table: lake.web.sessions\n")
+    result = json.loads(platform.call("tables", "visits", "--json").stdout)
+    assert {table["name"]: table["catalog_name"] for table in result["tables"]} == {
+        "sessions": "lake.web.sessions",
+        "quarantine": "lake.web.sessions_quarantine",
+        "late_events": "lake.web.sessions_late_events",
+        "sessions_daily": "lake.web.sessions_daily",
+        "stream_history": "lake.web.sessions_history",
+    }

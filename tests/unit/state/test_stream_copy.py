@@ -79,6 +79,12 @@ def test_the_spec_of_a_copy_reads_the_same_source_and_writes_elsewhere(home: Str
     assert copy.spec(found) == copy.spec(found), "as often as it is asked for"
 
 
+def test_a_copy_takes_no_name_from_the_tables_of_the_stream(home: StreamHome) -> None:
+    written = spec()
+    named = written.model_copy(update={"sink": written.sink.model_copy(update={"table": "web.sessions"})})
+    assert StreamCopy(home, "c1").spec(named).sink.table is None
+
+
 def test_the_spec_of_a_copy_is_found_in_its_own_folder(home: StreamHome) -> None:
     with new_copy(home) as copy:
         written = copy.spec(spec(sink="lake"))

@@ -70,6 +70,7 @@ _IN_PLACE: Final = {
     "source.encoding": ("encoding changed", "it holds for rows that are read from now on"),
     "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
     "sink.path": ("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
+    "sink.table": ("tables named", "the tables get the name from the next start on, an earlier name stays"),
     "sink.keep_events": ("sink changed", "it holds for sessions that end from now on"),
 }
 _ANOTHER_STREAM: Final = {

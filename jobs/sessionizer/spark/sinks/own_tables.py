@@ -16,6 +16,7 @@ from sessionizer.home.names import STREAMED
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.sinks.catalog import name_tables
 from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
 from sessionizer.state.lineages.noted_rows import has_noted_rows
 
@@ -49,6 +50,7 @@ def have_tables(
     claim_tables(spark, ours, owner, set(names_in(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
+    name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)
 
 
 def require_own_tables_fit(

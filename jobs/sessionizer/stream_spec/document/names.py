@@ -7,7 +7,16 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
-from sessionizer.home.names import NAME_PATTERN, is_name
+from sessionizer.home.names import (
+    LATE_EVENTS,
+    NAME_PATTERN,
+    QUARANTINE,
+    SESSIONS,
+    SESSIONS_DAILY,
+    STREAM_HISTORY,
+    TABLES,
+    is_name,
+)
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.stream_spec.document.section import refusal
 
@@ -58,6 +67,27 @@ EnvironmentVariable = Annotated[
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """Text that is not empty. Surrounding white space is removed."""
+
+_SUFFIXES: Final = {
+    SESSIONS: "", QUARANTINE: "_quarantine", LATE_EVENTS: "_late_events", SESSIONS_DAILY: "_daily",
+    STREAM_HISTORY: "_history",
+}  # fmt: skip
+TABLE_NAME_PATTERN: Final = rf"^(?:{NAME_PATTERN}\.)?{NAME_PATTERN}\.{NAME_PATTERN}$"
+
+
+def check_table_name(name: str) -> str:
+    """Return ``name`` if it may name a table in a schema, with or without its catalog."""
+    if not re.fullmatch(TABLE_NAME_PATTERN, name):
+        raise refusal(name, "schema.table or catalog.schema.table, each of lower-case letters, digits and underscores")
+    return name
+
+
+def catalog_names(table: str) -> dict[str, str]:
+    """Return the name in a catalog of each table of a stream, whose sessions have the name ``table``."""
+    return {name: f"{table}{_SUFFIXES[name]}" for name in TABLES}
+
+
+TableName = Annotated[Text, AfterValidator(check_table_name), Field(json_schema_extra={"pattern": TABLE_NAME_PATTERN})]
 
 Expression = Text
 """SQL in Spark's dialect. ``sql_guard`` decides what it may contain, and Spark parses it when the stream starts."""

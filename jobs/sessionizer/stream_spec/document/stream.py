@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sessionizer.stream_spec.document.duration import HOUR, MILLISECONDS_OF, SECOND, Duration, format_duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
-from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
+from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, TableName, Text
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
@@ -119,6 +119,13 @@ class Sink(Section):
         description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
         "null: streams/<name>/tables.",
         examples=["lake/clicks"],
+    )
+    table: TableName | None = Field(
+        default=None,
+        description="Name of the table sessions in Spark's catalog: schema.table or catalog.schema.table. The others "
+        "have the same name and _quarantine, _late_events, _daily and _history. The tables are at sink.path all the "
+        "same. null: no name.",
+        examples=["web.sessions"],
     )
 
 

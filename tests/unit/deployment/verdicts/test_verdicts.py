@@ -179,6 +179,7 @@ FIELD_EDITS = [
     Edit("source column retyped", IN_PLACE, WIDER_SOURCE),
     Edit("source columns reordered or rewritten", NONE, {"source__columns": COLUMNS.replace("bigint", "LONG")}),
     Edit("sink moved", IN_PLACE, {"sink__path": "lake"}),
+    Edit("tables named", IN_PLACE, {"sink__table": "web.sessions"}),
     Edit("sink changed", IN_PLACE, {"sink__keep_events": False}),
     Edit("unknown setting", UNKNOWN, name="rules.merge_by", document={"rules": {**BEFORE["rules"], "merge_by": "x"}}),
 ]  # fmt: skip
