@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from sessionizer.state.proof.comparison import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -48,25 +49,39 @@ def compare_tables(
     """
     live = home.table_locations(recording.sink)
     facts = BatchLog(home.lineage(recording.lineage).batches).kept_batches
-    found, notes = {}, []
-    for name in STREAMED:
+
+    def compare(name: str) -> tuple[dict[str, TableComparison], str]:
         old = spark.read.format("delta").load(live[name])
         old = old.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
         new = spark.read.format("delta").load(fork.table(name))
         # a migration writes sessions that were over before it as rows of the batch before
         new = new.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
-        there = _count_rows(old, new)
         noted = {batch: getattr(facts[batch], _FACTS[name]) for batch in batches if batch in facts}
-        partial = sorted(batch for batch, count in noted.items() if there[_OLD, batch] != count)
-        if partial:
-            listed = ", ".join(map(str, partial))
-            notes.append(f"{name}: batches {listed} are left out, because the table does not hold all their rows")
-            old, new = (each.where(~F.col("batch_id").isin(*partial)) for each in (old, new))
-        parts = 1 + there.total() // ROWS_IN_A_PART if there else 0
-        for table in TABLES:
-            if table.stored_in == name:
-                found[table.name] = _compare_frames(_rows_of(table, old), _rows_of(table, new), table, parts)
-    return found, notes
+        return _compare_stored(name, old, new, noted)
+
+    # side by side, because a small table takes Spark's planning and Delta's log, which use one core
+    with ThreadPoolExecutor(thread_name_prefix="compare-table") as pool:
+        stored = list(pool.map(compare, STREAMED))
+    found = {table: comparison for comparisons, _ in stored for table, comparison in comparisons.items()}
+    return found, [note for _, note in stored if note]
+
+
+def _compare_stored(
+    name: str, old: DataFrame, new: DataFrame, noted: Mapping[int, int]
+) -> tuple[dict[str, TableComparison], str]:
+    """Compare the rows of a Delta table, ``old`` and ``new``. ``noted``: how many old ones each batch wrote.
+
+    The second result names the batches that are left out, and is empty if there are none.
+    """
+    there, note = _count_rows(old, new), ""
+    partial = sorted(batch for batch, count in noted.items() if there[_OLD, batch] != count)
+    if partial:
+        listed = ", ".join(map(str, partial))
+        note = f"{name}: batches {listed} are left out, because the table does not hold all their rows"
+        old, new = (each.where(~F.col("batch_id").isin(*partial)) for each in (old, new))
+    parts = 1 + there.total() // ROWS_IN_A_PART if there else 0
+    sides = {table: (_rows_of(table, old), _rows_of(table, new)) for table in TABLES if table.stored_in == name}
+    return {table.name: _compare_frames(*frames, table, parts) for table, frames in sides.items()}, note
 
 
 def _count_rows(old: DataFrame, new: DataFrame) -> Counter[tuple[str, int]]:
