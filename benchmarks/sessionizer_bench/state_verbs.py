@@ -81,13 +81,17 @@ def quick() -> Dataset:
 
 @dataclass(slots=True)
 class Bench:
-    """A stopped stream whose state the commands work on. ``took`` holds the seconds of each turn, by work."""
+    """A stopped stream whose state the commands work on.
+
+    ``took``: the seconds of each turn, by work. ``steps``: those of the newest upgrade with a migration, by step.
+    """
 
     spark: SparkSession
     home: StreamHome
     folder: Path
     key: str
     took: dict[str, list[float]] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
 
     def timed(self, what: str, work: Callable[[], object]) -> None:
         """Do ``work``, and note its time under ``what``."""
@@ -161,8 +165,10 @@ class Bench:
         install(*made[1], copy)
         self.timed("Spark's repartition", lambda: self.repartition(copy))
         self.timed("rescale", self.rescale)
-        for what, took in Upgrades(self.spark, self.home, self.folder / "streams").turn(number).items():
+        upgrades = Upgrades(self.spark, self.home, self.folder / "streams")
+        for what, took in upgrades.turn(number).items():
             self.took.setdefault(what, []).append(took)
+        self.steps = upgrades.steps
 
 
 def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> dict[str, Any]:
@@ -185,6 +191,7 @@ def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> 
         "open_events": counts.events if counts else None,
         "seconds": bench.took,
         "median_s": medians,
+        "steps_of_the_last_migration_s": bench.steps,
         "ratios": {what: round(medians[what] / medians[peer], 2) for what, peer, _ in PROMISES},
         "load_after": machine.load_average(),
     }
@@ -201,6 +208,8 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
         )
     for what, at_most_s in UPGRADES.items():
         yield f"{what}: {record['median_s'][what]:.1f} s (promised: at most {at_most_s:.0f} s)"
+    steps = ", ".join(f"{name} {took}" for name, took in record["steps_of_the_last_migration_s"].items())
+    yield f"its steps in the last turn (s): {steps}"
     cold, warm = (record["median_s"][what] for what in (SHOW_COLD, SHOW_WARM))
     yield f"{SHOW_WARM}: {cold} s in a fresh JVM, {warm} s in a warm one (promised: 2 s)"
 

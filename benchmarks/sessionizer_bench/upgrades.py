@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -20,23 +20,78 @@ from sessionizer_bench.measuring.runner import environment
 from sessionizer_bench.places import JOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.control.execution import Step
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
 
 PROMISES: Final = {"upgrade: plan": 5.0, "upgrade in place": 10.0, "upgrade with a migration": 45.0}
 """Longest time (s) of each. Those of the upgrades are without processing."""
+_TOLD_FROM_S: Final = 0.1
+"""Time (s) from which a step is shown."""
+
+
+@dataclass(slots=True)
+class TimedSteps:
+    """Runner that notes how long (s) each step of ``runner`` takes, and each part of a new lineage within one."""
+
+    runner: ApplyRunner
+    seconds: dict[str, float] = field(default_factory=dict)
+    _since: float = 0
+
+    def __post_init__(self) -> None:
+        """Listen to the progress of the runner."""
+        self.runner.say = lambda line: self._note(line) if line.startswith("new lineage") else None
+
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """Return the lineage of an earlier try."""
+        return self.runner.find_activated(record)
+
+    def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:
+        """Make the plan under the lease, and note its time."""
+        self._since = time.perf_counter()
+        plan = self.runner.plan_again(record)
+        self._note("plan under the lease")
+        return plan
+
+    def last_steps(self) -> Sequence[Step]:
+        """Return the steps that follow the decisive change."""
+        return self.runner.last_steps()
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run a step, and note its time."""
+        lineage = self.runner.run(step, operation)
+        self._note(type(step).__name__)
+        return lineage
+
+    def clean_up(self, operation: Operation) -> None:
+        """Clean up as the runner does."""
+        self.runner.clean_up(operation)
+
+    def _note(self, what: str) -> None:
+        """Note the time since the last note as that of ``what``."""
+        now = time.perf_counter()
+        self.seconds[what] = round(now - self._since, 2)
+        self._since = now
 
 
 @dataclass(slots=True)
 class Upgrades:
-    """Upgrades of the stream of ``home``, whose spec is in the folder ``streams``."""
+    """Upgrades of the stream of ``home``, whose spec is in the folder ``streams``.
+
+    ``steps``: the times (s) of the steps of the newest upgrade.
+    """
 
     spark: SparkSession
     home: StreamHome
     streams: Path
+    steps: dict[str, float] = field(default_factory=dict)
 
     def change_gap(self, seconds: int) -> None:
         """Write another gap into the spec, which is taken in place."""
@@ -64,13 +119,14 @@ class Upgrades:
         runner = ApplyRunner(
             spark=self.spark, home=self.home, command=command, spec=spec, savepoints=self.home.savepoints
         )
-        plan = runner.look()
+        plan, timed = runner.look(), TimedSteps(runner)
         plan.require_possible()
         record = new_operation(self.home, command.name, plan.digest, "benchmark", plan.leaves)
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
         started = time.perf_counter()
         with held_for(self.home, job, 60, lambda _: None) as lease:
-            execute(Operation(self.home, record, lease.check), runner)
+            execute(Operation(self.home, record, lease.check), timed)
+        self.steps = {name: seconds for name, seconds in timed.seconds.items() if seconds >= _TOLD_FROM_S}
         return round(time.perf_counter() - started, 3)
 
     def turn(self, number: int) -> dict[str, float]:
