@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import MigrationRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sessionizer.stream_spec.document.migration import Migration
 
@@ -40,6 +40,28 @@ class CompiledMigration:
     payload: tuple[Assignment, ...]
     set_columns: tuple[str, ...]
     dropped: tuple[str, ...]
+
+
+def compile_migrations(
+    stream: str, migrations: Iterable[Migration], columns: Sequence[str]
+) -> tuple[CompiledMigration, ...]:
+    """Return the assignments of ``migrations``, one after the other, to an event with the payload ``columns``.
+
+    Raises MigrationRefused if one drops a column that open events do not have by then.
+    """
+    found = []
+    for migration in migrations:
+        found.append(compile_migration(stream, migration, columns))
+        columns = [each.column for each in found[-1].payload]
+    return tuple(found)
+
+
+def columns_after(columns: Iterable[str], migrations: Iterable[CompiledMigration]) -> set[str]:
+    """Return the payload columns that an event has after ``migrations``, if it came with ``columns``."""
+    found = set(columns)
+    for each in migrations:
+        found = found.difference(each.dropped).union(each.set_columns)
+    return found
 
 
 def compile_migration(stream: str, migration: Migration, columns: Sequence[str]) -> CompiledMigration:

@@ -37,9 +37,10 @@ from support.verbs.reseeded_stream import SEED_BATCH, Killed
 from support.verbs.typed_verbs import approved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.definition.event import AdmittedEvent
     from sessionizer.migrations.preview import Preview
@@ -81,6 +82,7 @@ AFTER: Sequence[Sequence[Click]] = (
     (("car", "ann", 150, "n2", "view", "/", 1.0, "web"), ("pc", "eve", 151, "e2", "view", "/", 1.0, "web")),
 )
 IDS = ["users-instead-of-devices", "kind-from-type", "cents"]
+KEY_GROUPS = 3
 OLD_COLUMNS = ("type", "page", "amount", "who")
 NEW_COLUMNS = ("page", "amount", "who", "kind")
 
@@ -102,7 +104,7 @@ def new_spec() -> dict[str, Any]:
         {"id": "cents", "columns": {"amount": "cast(amount * 100 as bigint)"}, "where": "client <> 'test'"},
     ]
     # a column of another type needs another table
-    return {**spec, "mapping": mapping, "migrations": migrations, "sink": {"path": "second"}, "key_groups": 3}
+    return {**spec, "mapping": mapping, "migrations": migrations, "sink": {"path": "second"}, "key_groups": KEY_GROUPS}
 
 
 def cents(amount: float) -> int:
@@ -129,6 +131,15 @@ def migrate(admitted: AdmittedEvent) -> AdmittedEvent | None:
 
 
 @dataclass(frozen=True)
+class Divided:
+    """Migrated events divided among key groups, of ``evaluated`` ones in all, and the columns that keep them."""
+
+    by_group: dict[int, int]
+    evaluated: int
+    columns: list[str]
+
+
+@dataclass(frozen=True)
 class Migrated:
     """The stream after its migration and its end."""
 
@@ -137,6 +148,7 @@ class Migrated:
     files: dict[str, Sequence[Click]]
     saved: tuple[str, ...]
     preview: Preview
+    divided: Divided
 
     def expected(self) -> Outcome:
         batches: list[Batch] = []
@@ -189,6 +201,7 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     ]
     scratch = MigratedEvents(spark, home, standing_of(home), tuple(stage.spec().migrations), home.seeds / "preview")
     preview = preview_migrations(scratch)
+    divided = divide_counted(spark, scratch)
     operation = approved(home, command.name, plan)
 
     def die(step: str) -> None:
@@ -210,7 +223,26 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         catch_up(spark, stage)
     drain(spark, stage)
     assert stage.lineage
-    return Migrated(stage, (before, stage.lineage), files, tuple(each.id for each in manifest.migrations), preview)
+    saved = tuple(each.id for each in manifest.migrations)
+    return Migrated(stage, (before, stage.lineage), files, saved, preview, divided)
+
+
+def divide_counted(spark: SparkSession, decided: MigratedEvents) -> Divided:
+    """Migrate decided events once more, and count how often Spark evaluates one."""
+    evaluated = spark.sparkContext.accumulator(0)
+
+    class Counted(MigratedEvents):
+        def decided_events(self) -> DataFrame:
+            def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                for batch in batches:
+                    evaluated.add(batch.num_rows)
+                    yield batch
+
+            events = super().decided_events()
+            return events.mapInArrow(count, events.schema)
+
+    found = Counted(spark, decided.home, decided.standing, decided.pending, decided.folder).migrate(KEY_GROUPS)
+    return Divided(dict(found.by_group), evaluated.value, found.shares.columns)
 
 
 def test_the_tables_are_those_of_the_definition(spark: SparkSession, migrated: Migrated) -> None:
@@ -265,6 +297,15 @@ def test_the_preview_counts_what_the_migrations_do(migrated: Migrated) -> None:
     shown = "\n".join(found.lines())
     assert all(count in shown for count in ("that merge: 1;", "that split: 1"))
     assert 'tablet t2: key "tablet" → "ann", type "buy" → none, amount 4.75 → 475, kind none → "buy"' in shown
+
+
+def test_migrated_events_are_evaluated_once_and_kept_as_blobs(migrated: Migrated) -> None:
+    found, preview = migrated.divided, migrated.preview
+    assert sum(found.by_group.values()) == preview.events - preview.leave
+    assert max(found.by_group) < KEY_GROUPS
+    assert {"blob", "events"} < set(found.columns)
+    assert "event_id" not in found.columns
+    assert found.evaluated == preview.events, "each once"
 
 
 def test_the_lineage_and_its_savepoints_keep_which_were_applied(migrated: Migrated) -> None:

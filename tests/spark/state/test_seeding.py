@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.group_logs import FirstLog, carried
-from sessionizer.spark.state.lineages.initial_log import pack
+from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.checkpoint_log import CheckpointLog
@@ -29,7 +30,7 @@ from support.verbs.reseeded_stream import reseed, tell_reseeded
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.state.open_events import KeptState
@@ -65,11 +66,11 @@ def lineages(stage: Stage) -> set[str]:
 def test_a_state_that_came_out_wrong_is_not_gone_on_with(
     spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_one_key(open_events: DataFrame, key_groups: int, folder: DataPath) -> None:
-        (row,) = open_events.select("key").limit(1).collect()
-        pack(open_events.where(open_events["key"] != row["key"]), key_groups, folder)
+    def without_one_share(divided: DividedEvents, folder: DataPath) -> None:
+        (row,) = divided.shares.limit(1).collect()
+        pack(replace(divided, shares=divided.shares.where(divided.shares["blob"] != row["blob"])), folder)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.initial_log.pack", without_one_key)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.initial_log.pack", without_one_share)
     half_read.write_spec({**clicks_spec(), "key_groups": 3})
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d .* \d+ open events .* \d+"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +19,15 @@ from sessionizer.core.definition.rules import Caps
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import schema, wide
 from sessionizer.core.wire.alignment import united
-from sessionizer.core.wire.canonical import ADMISSION, KEY_GROUP, canonical_schema, comes_back, log_of, typed_rows
+from sessionizer.core.wire.canonical import (
+    ADMISSION,
+    KEY_GROUP,
+    canonical_schema,
+    comes_back,
+    log_of,
+    typed_rows,
+    write_admissions_as_text,
+)
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, decode, encode, mark_admitted
 from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
 from support.streams.strategies import ChangingLog, changing_logs
@@ -176,6 +185,26 @@ def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
     first, second = log_of(typed_rows(log, 0))
     assert (admitted_with(first), first.column_names) == (None, bare.names)
     assert (admitted_with(second), second.column_names) == (Caps(), SMALL.names)
+
+
+def test_admissions_pass_as_text_and_name_the_columns_that_an_event_has_then() -> None:
+    bare = SMALL.remove(SMALL.get_field_index("payload_amount"))
+    log = [mark_admitted(table_of(["a", "b"]), 7, CAPS), mark_admitted(table_of(["c"], bare), 7, None)]
+    rows = typed_rows(log, 0)
+    told = write_admissions_as_text(rows)
+    assert told.schema.field(ADMISSION).type == pa.string()
+    disordered = told.take(pa.array([2, 1, 0]))
+    assert [admitted_with(table) for table in log_of(disordered)] == [CAPS, None]
+    assert comes_back(disordered, stored(log_of(rows.take(pa.array([2, 1, 0])))))
+    assert not comes_back(disordered, log)
+    later = write_admissions_as_text(rows, lambda columns: [*columns, "payload_new"])
+    assert [each["columns"] for each in map(json.loads, later.column(ADMISSION).to_pylist())] == [
+        ["payload_amount", "payload_new"],
+        ["payload_amount", "payload_new"],
+        ["payload_new"],
+    ]
+    assert later.drop_columns([ADMISSION]).equals(rows.drop_columns([ADMISSION]))
+    assert write_admissions_as_text(typed_rows([], 0, SMALL)).schema.equals(told.schema)
 
 
 def test_a_log_that_lost_or_changed_a_row_does_not_come_back() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import packing, schema
-from sessionizer.core.wire.canonical import comes_back, log_of, typed_rows
+from sessionizer.core.wire.canonical import comes_back, log_of, typed_rows, write_admissions_as_text
 from sessionizer.core.wire.codec import decode, mark_admitted
 from sessionizer.core.wire.packing import packed, shares
 
@@ -55,15 +55,18 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
     events=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 3)), min_size=1, max_size=40),
     at_a_time=st.integers(1, 7),
     seed=st.integers(),
+    as_text=st.booleans(),
 )
-def test_each_group_gets_its_rows_and_all_of_them(events: list[tuple[str, int]], at_a_time: int, seed: int) -> None:
-    rows = rows_of(events)
+def test_each_group_gets_its_rows_and_all_of_them(
+    events: list[tuple[str, int]], at_a_time: int, seed: int, *, as_text: bool
+) -> None:
+    rows = write_admissions_as_text(rows_of(events)) if as_text else rows_of(events)
     groups = [ord(key) % 3 for key in rows.column(schema.KEY).to_pylist()]
     grouped = rows.append_column(GROUP, pa.array(groups, pa.int32()))
     mixed = grouped.take(pa.array(random.Random(seed).sample(range(len(groups)), len(groups)), pa.int64()))
     of_group: dict[int, list[bytes]] = {}
-    for group, share in shares(mixed.combine_chunks().to_batches(max_chunksize=at_a_time), GROUP):
-        of_group.setdefault(group, []).append(share)
+    for share in shares(mixed.combine_chunks().to_batches(max_chunksize=at_a_time), GROUP):
+        of_group.setdefault(share.group, []).append(share.blob)
     assert set(of_group) == set(groups)
     for group, found in of_group.items():
         log = packed(random.Random(seed).sample(found, len(found)))
@@ -75,9 +78,17 @@ def test_each_group_gets_its_rows_and_all_of_them(events: list[tuple[str, int]],
         assert ids == Counter(ours)
 
 
+def test_a_share_counts_its_events_and_those_that_no_group_can_keep() -> None:
+    rows = rows_of([("a", 1), ("b", 1), ("c", 2)])
+    keys = rows.set_column(rows.schema.get_field_index(schema.KEY), schema.KEY, pa.array(["a", None, "c"]))
+    wrong = keys.set_column(rows.schema.get_field_index(schema.TIMEOUT), schema.TIMEOUT, pa.array([0, -5, 1]))
+    (share,) = shares([_batch(wrong)], GROUP)
+    assert share[2:] == (3, 1, 2)
+
+
 def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of([("a", 1), ("b", 2)])
-    (share,) = (found for _, found in shares([_batch(rows)], GROUP))
+    (share,) = (found.blob for found in shares([_batch(rows)], GROUP))
     monkeypatch.setattr(packing, "log_of", lambda rows: log_of(rows)[:1])
     assert not packed([share]).whole
 

@@ -14,7 +14,7 @@ from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.errors import InvalidSpec, MigrationRefused
-from sessionizer.migrations.compiled import compile_migration, describe_migration
+from sessionizer.migrations.compiled import columns_after, compile_migration, compile_migrations, describe_migration
 from sessionizer.migrations.pending import AppliedMigration, applied_now, migration_digest, pending_migrations
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
@@ -117,6 +117,19 @@ def test_a_migration_becomes_assignments_to_every_column() -> None:
     assert describe_migration(migration) == "kind = type; page = lower(page); drops type"
     with pytest.raises(MigrationRefused, match="it drops 'type'"):
         compile_migration("clicks", migration, ["page"])
+
+
+def test_one_migration_sees_the_columns_that_the_one_before_left() -> None:
+    both = migrations(
+        {"id": "a", "columns": {"kind": "type"}, "drop": ["type"]},
+        {"id": "b", "columns": {"type": "upper(kind)"}, "drop": ["kind"]},
+    )
+    found = compile_migrations("clicks", both, ["page", "type"])
+    assert [each.column for each in found[-1].payload] == ["page", "type"]
+    assert columns_after(["page", "type"], found) == columns_after(["page"], found) == {"page", "type"}
+    assert columns_after(["page", "type"], found[:1]) == {"page", "kind"}
+    with pytest.raises(MigrationRefused, match="it drops 'kind'"):
+        compile_migrations("clicks", [both[1], both[0]], ["page", "type"])
 
 
 def spec(*described: dict[str, Any]) -> StreamSpec:

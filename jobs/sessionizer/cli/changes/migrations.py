@@ -15,7 +15,7 @@ from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
-from sessionizer.migrations.compiled import compile_migration, describe_migration
+from sessionizer.migrations.compiled import compile_migrations, describe_migration
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
 from sessionizer.stream_spec.decisions import document_of
@@ -115,9 +115,7 @@ def _listed(
 def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Migration]) -> None:
     """Raise MigrationRefused for a migration that drops a column which open events do not have."""
     kept = TYPES_FILE.of(where, lineage).require()
-    columns = list(kept.payload) if kept is not None else []
-    for each in pending:
-        columns = [found.column for found in compile_migration(where.name, each, columns).payload]
+    compile_migrations(where.name, pending, list(kept.payload) if kept is not None else [])
 
 
 def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:

@@ -14,6 +14,7 @@ The columns are those of ``schema.event_schema``, with the unit in the names of 
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +31,7 @@ from sessionizer.core.wire.codec import admitted_after, admitted_with, continues
 from sessionizer.core.wire.wide import log_tables, narrowed, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Int64s = NDArray[np.int64]
 
@@ -95,8 +96,7 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     events = widened(_inside(rows))
     log: list[pa.Table] = []
     before: tuple[int, int] | None = None
-    for positions in _batches(rows):
-        admission = rows.column(ADMISSION)[int(positions[0])].as_py()
+    for admission, positions in _batches(rows):
         first, *others = log_tables(_admitted(events, positions, admission))
         batch = (admission["turn"], admission["late_before_ms"])
         log += [mark_continued(first) if batch == before else first, *others]
@@ -112,18 +112,41 @@ def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
     return rows.take(pa.array(positions))
 
 
+def write_admissions_as_text(rows: pa.Table, renamed: Callable[[Sequence[str]], list[str]] | None = None) -> pa.Table:
+    """Return canonical rows with their admissions as JSON, which costs Spark less than a struct.
+
+    ``renamed`` returns the columns that an event has from now on, if it came with the given ones.
+    """
+    codes, texts = np.zeros(rows.num_rows, np.int32), list[str]()
+    for admission, positions in _batches(rows):
+        codes[positions] = len(texts)
+        texts.append(json.dumps({**admission, "columns": (renamed or list)(admission["columns"])}))
+    told = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts, pa.string())).cast(pa.string())
+    return rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, told)
+
+
+def code_admissions(rows: pa.Table) -> pa.Table:
+    """Return canonical rows whose admissions, if they are text, are kept once each."""
+    place = rows.schema.get_field_index(ADMISSION)
+    if rows.schema.field(place).type != pa.string():
+        return rows
+    return rows.set_column(place, ADMISSION, rows.column(place).dictionary_encode())
+
+
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
     """Whether ``log`` holds each of ``rows`` unchanged. ``log_of`` made it of ``rows``, and it was encoded since."""
     events = widened(_inside(rows))
     narrow = narrowed(events.schema)
-    order = np.concatenate([np.empty(0, np.int64), *_batches(rows)])
+    batches = list(_batches(rows))
+    order = np.concatenate([np.empty(0, np.int64), *(positions for _, positions in batches)])
+    ends = np.cumsum([len(positions) for _, positions in batches])
     if sum(table.num_rows for table in log) != len(order):
         return False
     start = 0
     for table in log:
         positions = order[start : start + table.num_rows]
+        admission, _ = batches[int(np.searchsorted(ends, start, side="right"))]
         start += table.num_rows
-        admission = rows.column(ADMISSION)[int(positions[0])].as_py()
         told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
         told["columns"] = sorted(admission["columns"])  # the turn is now the table's place in the log
         if told != _admission_of(table) or not _is_same(taken(events, positions).cast(narrow), table):
@@ -151,16 +174,34 @@ def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) ->
     return mark_admitted(taken(kept, positions), admission["late_before_ms"], caps)
 
 
-def _batches(rows: pa.Table) -> Iterator[Int64s]:
-    """Yield the positions of rows with the same admission, in the order of their turns."""
+def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:
+    """Yield each admission and the positions of its rows, in the order of the turns."""
     if not rows.num_rows:
         return
-    told = _told_by(rows.column(ADMISSION))
+    admissions = rows.column(ADMISSION)
+    if admissions.type != ADMISSION_TYPE:
+        yield from _batches_by_text(admissions)
+        return
+    told = _told_by(admissions)
     order = np.lexsort(told[::-1])
     changes = np.zeros(len(order) - 1, np.bool_)
     for column in told:
         changes |= np.diff(column[order]) != 0
-    yield from np.split(order, np.flatnonzero(changes) + 1)
+    for positions in np.split(order, np.flatnonzero(changes) + 1):
+        yield admissions[int(positions[0])].as_py(), positions
+
+
+def _batches_by_text(admissions: pa.ChunkedArray) -> Iterator[tuple[dict[str, Any], Int64s]]:
+    """Yield the batches as ``_batches`` does. There are few texts, so rows are sorted by one small number."""
+    coded = admissions.combine_chunks()
+    coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
+    known = [json.loads(text) for text in coded.dictionary.to_pylist()]
+    ranked = sorted(range(len(known)), key=lambda code: (known[code]["turn"], known[code]["late_before_ms"], code))
+    codes = np.argsort(ranked)[coded.indices.to_numpy()]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for positions in np.split(order, starts[1:]):
+        yield known[ranked[codes[positions[0]]]], positions
 
 
 def _told_by(admission: pa.ChunkedArray) -> list[Int64s]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sessionizer.core.wire.canonical import comes_back, log_of, taken
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, taken
 from sessionizer.core.wire.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -32,8 +34,18 @@ class PackedLog(NamedTuple):
     whole: bool
 
 
-def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[tuple[int, bytes]]:
-    """Yield canonical rows as shares, each with the number of its new group, which is in the column ``group``."""
+class Share(NamedTuple):
+    """Canonical rows of one new ``group`` as a ``blob``: the number of its ``events``, and of those it cannot keep."""
+
+    group: int
+    blob: bytes
+    events: int
+    without_key: int
+    without_timeout: int
+
+
+def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[Share]:
+    """Yield canonical rows as shares. The number of the new group of each row is in the column ``group``."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -48,17 +60,22 @@ def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[tuple[int,
 
 def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
     """Return the log of one group, made of all of its shares in any order."""
-    rows = pa.concat_tables(map(decode, shares_of_group))
+    rows = pa.concat_tables(map(decode, shares_of_group)).unify_dictionaries()
     blobs = [encode(table.combine_chunks()) for table in log_of(rows)]
     log = [decode(blob) for blob in blobs]
     return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
 
 
-def _divided(batches: list[pa.RecordBatch], group: str) -> Iterator[tuple[int, bytes]]:
-    rows = pa.Table.from_batches(batches).combine_chunks()
+def _divided(batches: list[pa.RecordBatch], group: str) -> Iterator[Share]:
+    rows = code_admissions(pa.Table.from_batches(batches).combine_chunks())
     groups = rows.column(group).to_numpy()
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     rows = rows.drop_columns([group])
     for positions in np.split(order, starts[1:]):
-        yield int(groups[positions[0]]), encode(taken(rows, positions).combine_chunks())
+        yield _share(int(groups[positions[0]]), taken(rows, positions).combine_chunks())
+
+
+def _share(group: int, rows: pa.Table) -> Share:
+    without_timeout = pc.sum(pc.less(rows.column(schema.TIMEOUT), 1)).as_py() or 0
+    return Share(group, encode(rows), rows.num_rows, rows.column(schema.KEY).null_count, without_timeout)

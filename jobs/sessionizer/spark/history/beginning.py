@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
+from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -108,7 +109,7 @@ class SeedRunner(SparkRunner):
         )
         partitions = partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups)
         self.begin(taking.spec, taking.examined, partitions, handover, operation)
-        self.made.start(open_events_in(taken.frame(taking.spark), open_event_schema(taken.kept)))
+        self.made.start(open_events_in(taken.frame(taking.spark), canonical_schema(open_event_schema(taken.kept))))
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and all rows that the stream has written so far."""

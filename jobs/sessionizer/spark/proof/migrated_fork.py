@@ -100,7 +100,7 @@ def _seed(
             permit=lambda: None,
             after=lambda _: None,
         )
-        seeded.start(migrated.migrate())
+        seeded.start(migrated.migrate(recording.spec.key_groups))
         seeded.compare()
         return scratch.checkpoint(seeded.lineage)
 

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire import rows
-from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import opened
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ def emitted_table(output: Output) -> pa.Table:
     return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))
 
 
-def open_events_in(emitted: DataFrame, events: pa.Schema) -> DataFrame:
-    """Return the emitted open events by ``canonical_schema``. ``events``: their columns in the state."""
+def open_events_in(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
+    """Return the emitted open events, whose columns are those of ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -35,7 +34,7 @@ def open_events_in(emitted: DataFrame, events: pa.Schema) -> DataFrame:
                 yield from opened(blob.as_buffer())
 
     blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
-    return blobs.mapInArrow(open_blobs, from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False))
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
 
 
 def counts_in(emitted: DataFrame) -> dict[str, int]:

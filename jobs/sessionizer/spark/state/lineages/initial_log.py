@@ -5,6 +5,7 @@ Rows are divided into blobs where they are read, so that Spark shuffles blobs an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -28,30 +29,66 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
 
 _GROUP: Final = "new_key_group"
-_SHARES: Final = f"{_GROUP} int, blob binary"
+_SHARES: Final = f"{_GROUP} int, blob binary, events bigint, without_key bigint, without_timeout bigint"
+_SHARE_COLUMNS: Final = [_GROUP, "blob", "events", "without_key", "without_timeout"]
 _PACKED: Final = f"{INITIAL}, events bigint, whole boolean"
 
 
-def packed_anew(
-    spark: SparkSession, stream: str, open_events: DataFrame, key_groups: int, folder: DataPath
-) -> FirstLog:
-    """Pack the canonical ``open_events`` for so many ``key_groups``, by their keys, into ``folder``.
+@dataclass(frozen=True, slots=True)
+class DividedEvents:
+    """Open events divided among key groups by their keys: ``shares`` in a folder, a blob of one group in each row.
+
+    ``by_group``: the number of events that each group must hold.
+    """
+
+    shares: DataFrame
+    key_groups: int
+    by_group: Mapping[int, int]
+
+
+def divide(open_events: DataFrame, key_groups: int, folder: DataPath) -> DataFrame:
+    """Divide canonical ``open_events`` among ``key_groups``, into ``folder``, and return the shares.
+
+    The events are evaluated once.
+    """
+    grouped = open_events.withColumn(_GROUP, group_of(F.col(schema.KEY), key_groups))
+    grouped.mapInArrow(_divided, _SHARES).write.option("compression", "none").parquet(uri_of(folder))
+    return open_events.sparkSession.read.schema(_SHARES).parquet(uri_of(folder))
+
+
+def count_by_key(open_events: DataFrame, key_groups: int) -> dict[int, int]:
+    """Count the open events that each of ``key_groups`` must hold, by the keys of canonical rows."""
+    counted = open_events.groupBy(group_of(F.col(schema.KEY), key_groups).alias("of")).agg(F.count("*").alias("events"))
+    return {row.of: row.events for row in counted.collect()}
+
+
+def count_shares(shares: DataFrame) -> tuple[dict[int, int], dict[str, int]]:
+    """Count the open events in shares: by key group, and those without a key or a timeout. No blob is read."""
+    sums = (F.sum(name).alias(name) for name in ("events", "without_key", "without_timeout"))
+    found = shares.groupBy(_GROUP).agg(*sums).collect()
+    without = {schema.KEY: "without_key", schema.TIMEOUT: "without_timeout"}
+    unfit = {name: sum(row[column] for row in found) for name, column in without.items()}
+    return {row[_GROUP]: row.events for row in found}, unfit
+
+
+def packed_anew(spark: SparkSession, stream: str, divided: DividedEvents, folder: DataPath) -> FirstLog:
+    """Pack the ``divided`` open events into ``folder``.
 
     A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState if an event got lost.
     """
-    pack(open_events, key_groups, folder)
-    found = _packed_groups(spark, folder, key_groups)
-    lost = lost_in_packing(_events_by_key(open_events, key_groups), found)
+    pack(divided, folder)
+    found = _packed_groups(spark, folder, divided.key_groups)
+    lost = lost_in_packing(divided.by_group, found)
     if lost is not None:
         raise UnfaithfulState(stream, lost)
     rows = spark.read.schema(INITIAL).parquet(uri_of(folder))
     return FirstLog(rows, {group: of.blobs for group, of in found.items()})
 
 
-def pack(open_events: DataFrame, key_groups: int, folder: DataPath) -> None:
+def pack(divided: DividedEvents, folder: DataPath) -> None:
     """Write the packed groups into ``folder``."""
-    grouped = open_events.withColumn(_GROUP, group_of(F.col(schema.KEY), key_groups))
-    packed_groups = grouped.mapInArrow(_divided, _SHARES).groupBy(_GROUP).applyInArrow(_packer(key_groups), _PACKED)
+    groups = divided.shares.select(_GROUP, "blob").groupBy(_GROUP)
+    packed_groups = groups.applyInArrow(_packer(divided.key_groups), _PACKED)
     packed_groups.write.option("compression", "none").parquet(uri_of(folder))
 
 
@@ -68,16 +105,11 @@ def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Ma
     return {group: PackedGroup(events[group], whole[group], blobs[group]) for group in blobs}
 
 
-def _events_by_key(open_events: DataFrame, key_groups: int) -> dict[int, int]:
-    """Count the open events that each of so many ``key_groups`` must hold, by the keys of canonical rows."""
-    counted = open_events.groupBy(group_of(F.col(schema.KEY), key_groups).alias("of")).agg(F.count("*").alias("events"))
-    return {row.of: row.events for row in counted.collect()}
-
-
 def _divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for number, share in shares(batches, _GROUP):
-        columns = [pa.array([number], pa.int32()), pa.array([share], pa.binary())]
-        yield pa.record_batch(columns, names=[_GROUP, "blob"])
+    for share in shares(batches, _GROUP):
+        columns = [pa.array([share.group], pa.int32()), pa.array([share.blob], pa.binary())]
+        counts = [pa.array([each], pa.int64()) for each in (share.events, share.without_key, share.without_timeout)]
+        yield pa.record_batch([*columns, *counts], names=_SHARE_COLUMNS)
 
 
 def _packer(key_groups: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -9,8 +10,6 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import ADMISSION
-from sessionizer.migrations.compiled import compile_migration
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
 from sessionizer.spark.ingest.guard import INTEGERS
 from sessionizer.spark.ingest.payload_types import normalize_type
@@ -23,38 +22,34 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sessionizer.migrations.compiled import Assignment, CompiledMigration
-    from sessionizer.stream_spec.document.migration import Migration
 
 _ROW: Final = "_row"
-_PREFIX: Final = f"{schema.PAYLOAD}_"
+PREFIX: Final = f"{schema.PAYLOAD}_"
 _CLOCK: Final = "clock_ms"
 _TIE: Final = "tie_ms"
 _TIMEOUT: Final = schema.TIMEOUT
 _EVENT: Final = frozenset({schema.KEY, schema.CLIENT, _CLOCK, _TIE, schema.EVENT_ID, schema.CLOSES, _TIMEOUT})
 
 
-def migrated_rows(stream: str, rows: DataFrame, migrations: Iterable[Migration]) -> DataFrame:
+def migrated_rows(rows: DataFrame, migrations: Iterable[CompiledMigration]) -> DataFrame:
     """Return canonical open events after ``migrations``, one after the other. Other columns of ``rows`` stay.
 
     Nothing is evaluated. A key is null where its expression gave none, and a timeout is below 1 where its was none.
-    Raises InvalidSpec for SQL that does not fit, and MigrationRefused.
+    Raises InvalidSpec for SQL that does not fit.
     """
-    for migration in migrations:
-        compiled = compile_migration(stream, migration, payload_names(rows.columns))
-        rows = _migrated(rows, compiled)
-    return rows
+    return reduce(_migrated, migrations, rows)
 
 
 def payload_names(columns: Sequence[str]) -> list[str]:
     """Return the names that a spec has for the payload ``columns`` of canonical rows."""
-    return [name.removeprefix(_PREFIX) for name in columns if name.startswith(_PREFIX)]
+    return [name.removeprefix(PREFIX) for name in columns if name.startswith(PREFIX)]
 
 
 def payload_of(rows: DataFrame) -> StructType:
     """Return the payload columns of canonical rows with their types, by the names of the spec."""
     found = StructType()
     for name in payload_names(rows.columns):
-        found = found.add(name, rows.schema[f"{_PREFIX}{name}"].dataType)
+        found = found.add(name, rows.schema[f"{PREFIX}{name}"].dataType)
     return found
 
 
@@ -72,7 +67,7 @@ def shown_events(rows: DataFrame) -> list[Column]:
     }
     # a payload column of the same name is meant, because only that one is the user's
     ours = [column.alias(name) for name, column in own.items() if name not in payload]
-    return [*ours, *(F.col(f"`{_PREFIX}{name}`").alias(name) for name in payload)]
+    return [*ours, *(F.col(f"`{PREFIX}{name}`").alias(name) for name in payload)]
 
 
 def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
@@ -81,12 +76,11 @@ def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
         schema.KEY: _text(view, compiled.key),
         schema.CLIENT: _text(view, compiled.client),
         _TIMEOUT: _timeout(view, compiled.timeout_ms),
-        ADMISSION: _admission(compiled),
     }
-    payload = {f"{_PREFIX}{each.column}": _payload(view, each) for each in compiled.payload}
+    payload = {f"{PREFIX}{each.column}": _payload(view, each) for each in compiled.payload}
     stays = _condition(view, compiled.where)
     kept = view if stays is None else view.where(stays)
-    own = [name for name in rows.columns if not name.startswith(_PREFIX)]
+    own = [name for name in rows.columns if not name.startswith(PREFIX)]
     # the payload columns stay between those of the event and the two that canonical rows end with
     ordered = [name for name in own if name in _EVENT], list(payload), [name for name in own if name not in _EVENT]
     found = {**set_by_it, **payload}
@@ -123,25 +117,9 @@ def _condition(view: DataFrame, assignment: Assignment) -> Column | None:
 
 def _payload(view: DataFrame, assignment: Assignment) -> Column:
     if assignment.sql is None:
-        return _kept(f"{_PREFIX}{assignment.column}")
+        return _kept(f"{PREFIX}{assignment.column}")
     kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
     found = never_failing(view.sparkSession, assignment.sql).cast(kind)
     beyond = find_beyond_years(found, kind)
     # a moment that Arrow or Delta cannot keep would end the stream at the next merge
     return found if beyond is None else F.when(~F.coalesce(beyond, F.lit(False)), found)  # noqa: FBT003  lit has no keyword
-
-
-def _admission(compiled: CompiledMigration) -> Column | None:
-    """Return the admission with the names of the columns that an event has from now on."""
-    if not compiled.set_columns and not compiled.dropped:
-        return None
-    names = _kept(ADMISSION)["columns"]
-    if compiled.dropped:
-        names = F.array_except(names, _names(compiled.dropped))
-    if compiled.set_columns:
-        names = F.array_union(names, _names(compiled.set_columns))
-    return F.col(f"{_ROW}.{ADMISSION}").withField("columns", F.array_sort(names))
-
-
-def _names(columns: Iterable[str]) -> Column:
-    return F.array(*(F.lit(f"{_PREFIX}{name}") for name in columns))

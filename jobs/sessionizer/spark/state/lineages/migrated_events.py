@@ -6,44 +6,47 @@ Sessions that are over, and duplicates that wait undecided, are not migrated (``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.batch_logs import planned_batch
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
-from sessionizer.core.wire import rows, schema
-from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.core.wire import rows
+from sessionizer.core.wire.canonical import canonical_schema, write_admissions_as_text
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.tombstones import open_log
-from sessionizer.errors import MigrationRefused
+from sessionizer.errors import MigrationRefused, UnfaithfulState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
+from sessionizer.migrations.compiled import columns_after, compile_migrations
+from sessionizer.migrations.graph import bring_to
 from sessionizer.migrations.pending import applied_now
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.group_rows import Output
 from sessionizer.spark.state.emitted_rows import counts_in, emitted_table, open_events_in
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
-from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, payload_of
-from sessionizer.spark.state.open_events import at_head, kept_state, log_blobs, logs_in, reading_state
+from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_shares, divide
+from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrated_rows, payload_names, payload_of
+from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, reading_state
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.migrations.compiled import CompiledMigration
     from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.standing import Standing
@@ -73,8 +76,8 @@ class MigratedEvents:
         """The types that the migrated events have. Raises InvalidSpec, MigrationRefused. Reads no event."""
         if self.keeps_none:
             return KeptTypes(self.standing.kept.time_mode)
-        shape = from_arrow_schema(canonical_schema(self._state.events), prefer_timestamp_ntz=False)
-        after = migrated_rows(self.home.name, self.spark.createDataFrame([], shape), self.pending)
+        shape = from_arrow_schema(self._shape, prefer_timestamp_ntz=False)
+        after = migrated_rows(self.spark.createDataFrame([], shape), self.compiled)
         return KeptTypes(self.standing.kept.time_mode).add_payload(types_of(payload_of(after)))
 
     def decide(self) -> None:
@@ -82,45 +85,64 @@ class MigratedEvents:
         remove_tree(self.folder)
         with reading_state(self.spark):
             decided = log_blobs(self.spark, self._state).mapInArrow(self._decider(), rows.EMITTED)
-            decided.write.parquet(uri_of(self.folder / DECIDED))
+            decided.write.option("compression", "none").parquet(uri_of(self.folder / DECIDED))  # each blob is already
 
-    def migrate(self) -> DataFrame:
-        """Return the migrated open events, by ``canonical_schema``, kept in the folder. ``decide`` comes first.
+    def migrate(self, key_groups: int) -> DividedEvents:
+        """Migrate the open events and divide them among ``key_groups``, in the folder. ``decide`` comes first.
 
-        Raises MigrationRefused if an event would have no key or no timeout.
+        Raises MigrationRefused if an event would have no key or no timeout, and UnfaithfulState if one got lost.
         """
-        after = migrated_rows(self.home.name, self.decided_events(), self.pending)
+        after = migrated_rows(self.decided_events(), self.compiled)
         if self.keeps_none:
-            after = after.limit(0)
-        after.write.parquet(uri_of(self.folder / MIGRATED))
-        found = self.spark.read.schema(after.schema).parquet(uri_of(self.folder / MIGRATED))
-        self.require_whole(found)
-        return found
+            after = self.spark.createDataFrame([], after.schema)
+        shares = divide(after, key_groups, self.folder / MIGRATED)
+        by_group, unfit = count_shares(shares)
+        self.require_whole(unfit)
+        self._require_all(sum(by_group.values()))
+        return DividedEvents(shares, key_groups, by_group)
 
     def decided_events(self) -> DataFrame:
-        """Read the open events before their migration, by ``canonical_schema``."""
-        state = self._state
-        return at_head(open_events_in(self._decided(), state.events), state.revision, state.events)
+        """Read the open events before their migration, by ``canonical_schema``, but for their admissions.
+
+        Those are text, and name the columns that an event has afterwards, because no SQL has to change them.
+        """
+        return open_events_in(self._decided(), self._shape)
 
     def counts(self) -> dict[str, int]:
         """Return the number of decided rows of each kind."""
         return counts_in(self._decided())
 
-    def require_whole(self, migrated: DataFrame) -> None:
-        """Raise MigrationRefused if an event has no key, or no timeout of at least 1 ms."""
-        wrong = {"key": F.col(schema.KEY).isNull(), "timeout_ms": F.col(schema.TIMEOUT) < 1}
-        found = migrated.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
-        for name in wrong:
-            if found is not None and found[name]:
+    def require_whole(self, unfit: Mapping[str, int]) -> None:
+        """Raise MigrationRefused if events are ``unfit``: by the name of what they lack."""
+        for name, events in unfit.items():
+            if events:
                 by = next((each.id for each in self.pending if getattr(each, name)), self.pending[-1].id)
-                cause = f"open events that would have no {name}: {found[name]}"
+                cause = f"open events that would have no {name}: {events}"
                 to_do = f"Write coalesce(…, {name}), or leave these events out by where"
                 raise MigrationRefused(self.home.name, by, cause, to_do)
+
+    def _require_all(self, events: int) -> None:
+        """Raise UnfaithfulState if more ``events`` are left than were decided, or fewer without a reason."""
+        decided = self.counts().get(rows.OPEN_EVENTS, 0)
+        may_leave = self.keeps_none or any(each.where for each in self.pending)
+        if events > decided or (events < decided and not may_leave):
+            raise UnfaithfulState(self.home.name, f"of {decided} open events {events} were migrated")
 
     def applied(self) -> tuple[AppliedMigration, ...]:
         """Return the migrations of a lineage that begins with the migrated events."""
         before = read_applied(self.home, self.standing.lineage)
         return (*before, *applied_now(self.pending, epoch_ms()))
+
+    @cached_property
+    def compiled(self) -> tuple[CompiledMigration, ...]:
+        """The pending migrations as assignments. Raises MigrationRefused."""
+        return compile_migrations(self.home.name, self.pending, payload_names(self._shape.names))
+
+    @cached_property
+    def _shape(self) -> pa.Schema:
+        """Columns of the decided open events at the revision of this release."""
+        empty = canonical_schema(self._state.events).empty_table()
+        return write_admissions_as_text(bring_to(empty, self._state.revision)).schema
 
     @cached_property
     def _state(self) -> KeptState:
@@ -145,6 +167,7 @@ class MigratedEvents:
         spec, state, final_by_ms = self._spec, self._state, self._final_by_ms()
         key_groups, events = state.key_groups, state.events
         shared = GroupRules(rules_of(spec), payload_so_far(spec, self.standing.kept), key_groups)
+        revision, migrations = state.revision, self.compiled
 
         def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             numbers = group_numbers(key_groups)
@@ -152,7 +175,13 @@ class MigratedEvents:
                 found = decided_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
                 output.step(Step(NO_PLAN, merged=found.merged))
-                output.table(rows.OPEN_EVENTS, found.rows)
+                migrating = write_admissions_as_text(bring_to(found.rows, revision), partial(_later, migrations))
+                output.table(rows.OPEN_EVENTS, migrating)
                 yield from emitted_table(output).to_batches()
 
         return decide_groups
+
+
+def _later(migrations: Sequence[CompiledMigration], columns: Sequence[str]) -> list[str]:
+    """Return the payload columns of canonical rows after ``migrations``, if they came with ``columns``."""
+    return [f"{PREFIX}{name}" for name in sorted(columns_after(payload_names(columns), migrations))]

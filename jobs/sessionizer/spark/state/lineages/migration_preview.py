@@ -34,8 +34,8 @@ def preview_migrations(events: MigratedEvents) -> Preview:
     given = events.decided_events()
     given = given.withColumn(_BEFORE, _as_json(given)).withColumn(_NUMBER, F.monotonically_increasing_id())
     before = _kept(events, "before", given)
-    after = _kept(events, _PREVIEW, migrated_rows(events.home.name, before, events.pending))
-    events.require_whole(after)
+    after = _kept(events, _PREVIEW, migrated_rows(before, events.compiled))
+    events.require_whole(_unfit(after))
     old_key = F.get_json_object(_BEFORE, f"$.{schema.KEY}")
     merged = after.groupBy(schema.KEY).agg(F.collect_set(old_key).alias("keys")).where(F.size("keys") > 1)
     split = after.groupBy(old_key.alias("old")).agg(F.count_distinct(schema.KEY).alias("keys")).where("keys > 1")
@@ -65,6 +65,14 @@ def _kept(events: MigratedEvents, name: str, frame: DataFrame) -> DataFrame:
     place = uri_of(events.folder / name)
     frame.write.parquet(place)
     return frame.sparkSession.read.schema(frame.schema).parquet(place)
+
+
+def _unfit(after: DataFrame) -> dict[str, int]:
+    """Count the events that would have no key, and those without a timeout of at least 1 ms."""
+    wrong = {schema.KEY: F.col(schema.KEY).isNull(), schema.TIMEOUT: F.col(schema.TIMEOUT) < 1}
+    counts = after.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
+    assert counts is not None  # noqa: S101  an aggregate of all has one row
+    return counts.asDict()
 
 
 def _as_json(frame: DataFrame) -> Column:

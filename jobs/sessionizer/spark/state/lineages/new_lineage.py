@@ -26,7 +26,7 @@ from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import FirstLog, blobs_in, carried
-from sessionizer.spark.state.lineages.initial_log import packed_anew
+from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, packed_anew
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -74,10 +74,11 @@ class NewLineage:
     _blobs: Mapping[int, Blobs] = field(default_factory=dict, init=False)
     _may_be_active: bool = field(default=False, init=False)
 
-    def start(self, given: DataFrame | KeptState | FirstLog) -> None:
+    def start(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> None:
         """Make the lineage and its batch 0, with the ``given`` state.
 
-        ``given``: canonical open events, a kept state, or the logs of as many key groups as ``spec`` has.
+        ``given``: canonical open events, those divided among as many key groups as ``spec`` has, the logs of as many,
+        or a kept state.
         """
         remove_abandoned(self.home)
         self.lineage = make_lineage(self.home, self.handover.spec)
@@ -129,7 +130,7 @@ class NewLineage:
         self.after(step)
         self.permit()
 
-    def _first_log(self, given: DataFrame | KeptState | FirstLog) -> FirstLog:
+    def _first_log(self, given: DataFrame | KeptState | FirstLog | DividedEvents) -> FirstLog:
         """Return the log as it is if its key groups and revision stay, else packed anew beside the checkpoint."""
         if isinstance(given, FirstLog):
             return given
@@ -138,7 +139,10 @@ class NewLineage:
                 return carried(self.spark, given)
             given = read_at_head(self.spark, given)
         folder = self.home.lineage(self.lineage).first_log
-        return packed_anew(self.spark, self.home.name, given, self.spec.key_groups, folder)
+        if not isinstance(given, DividedEvents):
+            groups = self.spec.key_groups
+            given = DividedEvents(divide(given, groups, folder / "shares"), groups, count_by_key(given, groups))
+        return packed_anew(self.spark, self.home.name, given, folder / "packed")
 
     def _seed(self, first_log: DataFrame) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""

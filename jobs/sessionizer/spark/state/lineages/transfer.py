@@ -14,11 +14,12 @@ from sessionizer.state.lineages.handover import Handover, records_beside, unread
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.spark.state.lineages.initial_log import DividedEvents
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.origin import Origin
@@ -36,7 +37,7 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     runs_on: bool = False,
     records: Mapping[str, JsonObject] | None = None,
     migrated: MigratedEvents | None = None,
-) -> tuple[KeptState | DataFrame, Handover]:
+) -> tuple[KeptState | DividedEvents, Handover]:
     """Return the state after the committed batch of ``standing``, for a new lineage by ``spec``.
 
     ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``runs_on``: whether the
@@ -68,7 +69,7 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     if migrated is None:
         return state, handover
     migrated.decide()
-    return migrated.migrate(), handover
+    return migrated.migrate(int(spec.document["key_groups"])), handover
 
 
 def _require_whole(spark: SparkSession, home: StreamHome, standing: Standing) -> None:
