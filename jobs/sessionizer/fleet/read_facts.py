@@ -53,6 +53,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         trial=view.trial,
         trial_line=view.trial_line,
         is_drained=view.drain is not None and view.drain.over_at is not None,
+        draining_since=view.drain.begun_at if view.drain is not None and view.drain.over_at is None else None,
         waiting=view.waiting,
         waiting_line=view.waiting_line,
         advice=view.advice,

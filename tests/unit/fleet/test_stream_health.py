@@ -115,6 +115,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "backing off": (facts(DEAD, supervision=BACKING_OFF), "warning", "backing_off", "driver"),
     "waiting for a broker": (facts(DEAD, supervision=WAITING), "warning", "waiting", "driver"),
     "just died, and is supervised": (facts(DEAD, supervision=SUPERVISED), "warning", "restarting", "driver"),
+    "it drains": (facts(draining_since=NOW - 9_000), "warning", "draining", "driver"),
+    "it was to drain and died": (facts(DEAD, draining_since=NOW - 9_000), "down", "no_driver", "driver"),
     "a command works": (
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),
         "warning", "command", "supervision"),

@@ -56,10 +56,17 @@ def _judge_live(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if seen.state is State.STOPPING:
         return _driver(Word.WARNING, "restarting", "its driver stops, and another one follows", None)
     if seen.state is not State.STALLED or seen.stall is Stall.NO_PROGRESS:
-        return None
+        return _judge_drain(facts)
     silent = "no sign yet" if seen.age_ms is None else f"no sign for {describe_duration(seen.age_ms)}"
     since = None if seen.age_ms is None else facts.now - seen.age_ms
     return _driver(Word.DEGRADED, "silent", silent, since, _how(facts))
+
+
+def _judge_drain(facts: HealthFacts) -> Finding | None:
+    if facts.draining_since is None:
+        return None
+    what = "it drains: every session is closed for good, and then the stream is over"
+    return _driver(Word.WARNING, "draining", what, facts.draining_since)
 
 
 def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
