@@ -30,8 +30,9 @@ class HealthFacts:
     ``seen`` is None if the control directory cannot be read, and ``unseen`` says why. ``problem`` is the error of the
     spec. ``advice`` is the line of ``status``. ``samples`` are of the last ``WINDOW_MS``. ``free_bytes`` is the room on
     the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
-    record of the history (epoch ms). ``draining_since`` is the beginning of a drain that is not over (epoch ms). ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``:
-    Airflow's DAG of supervision is. ``looked_at``: the last look of a supervisor (epoch ms), None if none ever looked.
+    record of the history (epoch ms). ``draining_since`` is the beginning of a drain that is not over (epoch ms).
+    ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``: Airflow's DAG of supervision is.
+    ``looked_at``: the last look of a supervisor (epoch ms), None if none ever looked.
     """
 
     name: str
