@@ -117,7 +117,7 @@ wheel: .venv/.synced
 # the exact packages and jars of a driver, without those of development
 sbom: wheel
 	$(UV) venv --quiet --clear --python $(PYTHON) dist/.sbom
-	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[driver,kafka,s3,gcs,azure,hdfs]"
+	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[driver,kafka,s3,gcs,azure,hdfs,openlineage]"
 	$(UV) tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file dist/sbom.json dist/.sbom/bin/python
 	$(BIN)/python release/bill.py jobs/sessionizer/launch/jars.xml dist/sbom.json THIRD_PARTY.md
 	rm -rf dist/.sbom

@@ -17,7 +17,7 @@ OF_JARS: Final = {"org.postgresql": "BSD-2-Clause", "org.reactivestreams": "MIT-
 ABOUT: Final = """# Third-party software
 
 The wheel contains no file of other projects. These are the packages of
-`streaming-state[driver,kafka,s3,gcs,azure,hdfs]`, in the versions of `requirements.lock`, and the jars that
+`streaming-state[driver,kafka,s3,gcs,azure,hdfs,openlineage]`, in the versions of `requirements.lock`, and the jars that
 `sessionizer jars fetch` fetches. Written by `make sbom`.
 
 | name | version | licence |

@@ -80,7 +80,7 @@ def test_the_side_of_airflow_brings_no_spark(headers: Message) -> None:
     assert not base & HEAVY
     driver = {each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "driver"})}
     assert {"pyspark", "pyspark-client", "delta-spark", "pyarrow"} <= driver - base
-    extras = {"driver", "kafka", "lookup", "s3", "gcs", "azure", "hdfs", "demo"}
+    extras = {"driver", "kafka", "lookup", "openlineage", "s3", "gcs", "azure", "hdfs", "demo"}
     assert set(headers.get_all("Provides-Extra") or ()) == extras
 
 
