@@ -57,14 +57,12 @@ class RunReporter:
         self._next_at = 0
 
     def __enter__(self) -> Self:
-        if is_on(os.environ):
-            try:
-                self._run = self._make()
-            except Exception as error:  # noqa: BLE001  lineage must never stop a run
-                self._say(_not_sent(error))
-            else:
-                self._outbox = _Outbox(self._say)
+        try:
+            if is_on(os.environ):
+                self._run, self._outbox = self._make(), _Outbox(self._say)
                 self._send("START")
+        except Exception as error:  # noqa: BLE001  lineage must never stop a run
+            self._say(_not_sent(error))
         return self
 
     def __exit__(
