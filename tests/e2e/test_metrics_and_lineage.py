@@ -134,7 +134,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             kill(launch.process)
 
 
-def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 600.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"

@@ -56,6 +56,8 @@ def lineage_server(status: int = 201) -> Iterator[LineageServer]:
         found = LineageServer(f"http://127.0.0.1:{server.server_port}")
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield found
-        server.shutdown()
-        thread.join()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()

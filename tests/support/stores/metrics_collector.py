@@ -73,9 +73,11 @@ def metrics_collector() -> Iterator[tuple[str, Arrived]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Collect) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", got
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", got
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def board_queries(board: dict[str, Any]) -> list[str]:
