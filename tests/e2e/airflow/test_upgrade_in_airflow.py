@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml
 from deltalake import DeltaTable
@@ -21,7 +23,11 @@ from deltalake import DeltaTable
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.fingerprint import kept_fingerprint
+from sessionizer.state.proof.page import kept_pages
+from sessionizer.state.stream_copy import COPIES
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.airflow_faults import has_stopped
@@ -42,12 +48,15 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
 
 GOLDEN = RELEASES / "0.1.0"
 SPEC = yaml.safe_dump(clicks_spec(), sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+READER, STRANGER = "reader", "stranger"
 SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": "60 seconds",
     "SESSIONIZER_WATCH_LEASE": "2 minutes",
     "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+    # the last one may log in, and has no role
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
 }
 PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
 """Where the pages are kept as a person saw them. None: nowhere."""
@@ -138,6 +147,14 @@ class Upgrading(OperateForm):
         wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
         self.browser.click("button", answer)
         return self.wait_for_end(run, 600)
+
+    def runs(self) -> list[str]:
+        return [run["dag_run_id"] for run in self.platform.runs(self.dag)]
+
+    def proof_link(self, run: str) -> str | None:
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/carry_out/links"
+        links = self.platform.api.call("GET", path)["extra_links"]
+        return str(links["Proof"]) if links.get("Proof") else None
 
     def see(self, picture: str) -> None:
         if PICTURES is not None and picture:
@@ -234,6 +251,7 @@ def test_a_stream_is_edited_in_four_ways_and_comes_back_each_time(upgrading: Upg
     records = read_operations(visits.platform.home)
     assert [(record.verb, record.outcome) for record in records] == [("upgrade", Ending.DONE)] * len(EDITS)
     assert len({record.lineage_to for record in records}) == len(EDITS), "three of them migrated, one went on in place"
+    assert kept_fingerprint(visits.platform.home, str(records[-1].lineage_to)).bundle == "dags-folder"
 
 
 def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
@@ -245,6 +263,56 @@ def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
     assert "gap loosened" in plan
     assert visits.click_answer(run, "Reject") == "success"
     assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
+
+
+def test_an_upgrade_on_a_copy_leaves_the_stream_as_it_is(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    home, uid = visits.platform.home, visits.platform.working_uid()
+    operations, lineage = len(read_operations(home)), active_lineage(home)
+    run, plan = visits.click_for_plan("", "on_copy", picture="on a copy")
+    assert "on a copy" in plan
+    assert visits.click_answer(run) == "success"
+    assert (visits.platform.working_uid(), len(read_operations(home))) == (uid, operations)
+    (platform,) = (mounted(home.root) / COPIES).iterdir()
+    copied = StreamHome.of(platform, "visits")
+    assert active_lineage(home) == lineage
+    assert active_lineage(copied) is not None
+    assert [record.outcome for record in read_operations(copied)] == [Ending.DONE]
+
+
+def test_a_plan_that_was_cleared_and_no_longer_holds_changes_nothing(upgrading: Upgrading) -> None:
+    visits = upgrading.of("visits")
+    uid, operations = visits.platform.working_uid(), len(read_operations(visits.platform.home))
+    run, _ = visits.click_for_plan()
+    spec = visits_spec(PLACE, KEYS, CENTS, key=NEW_KEY, sink="cents", **NARROWED)
+    visits.write_spec({**spec, "rules": {"gap_timeout": "4 hours", "idle_after": None}})
+    visits.clear(run, "approve")
+    wait_until(lambda: visits.tries(run)["approve"] > 1, 120, "an approval that asks again")
+    visits.wait_for_plan(run)
+    visits.answer(run, "Approve")
+    assert visits.wait_for_end(run, 300) == "failed"
+    assert visits.states(run)["carry_out"] == "failed"
+    assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
+
+
+def test_the_button_of_a_run_opens_the_proof_that_it_made(upgrading: Upgrading) -> None:
+    visits, browser = upgrading.of("visits"), upgrading.browser
+    (proof,) = kept_pages(visits.platform.home)
+    ((run, link),) = ((run, link) for run in visits.runs() if (link := visits.proof_link(run)))
+    assert link.endswith(f"/sessionizer/visits.supervise/proof/{proof}")
+    browser.open(f"{visits.address}/dags/{visits.dag}/runs/{run}/tasks/carry_out")
+    browser.wait_for_text("Proof")
+    visits.see("button of a proof")
+    browser.ask("document.querySelectorAll('a[target]').forEach(each => each.removeAttribute('target'))")
+    browser.click("a", "Proof")
+    browser.wait_for_text("unexplained")
+    assert proof in str(browser.ask("location.href"))
+    visits.see("page of a proof")
+    tokens = {READER: 200, STRANGER: 403}
+    for user, code in tokens.items():
+        cookie = {"Cookie": f"_token={visits.platform.token_of(user)}"}
+        assert httpx.get(f"{visits.address}{urlsplit(link).path}", headers=cookie, timeout=20).status_code == code, user
+    assert httpx.get(f"{visits.address}{urlsplit(link).path}", timeout=20).status_code == 401
 
 
 def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
