@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
 from collections.abc import Set as AbstractSet  # noqa: TC003  as above
@@ -18,6 +19,7 @@ from sessionizer.home.names import Verb, dag_id, supervised_stream
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.house import PLATFORM
+from sessionizer_airflow.operating.approval import approvers_in
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -89,15 +91,24 @@ def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
         details = DagDetails(id=dag, team_name=teams.get(dag))
         return get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
 
+    answered = (OPERATE, UPGRADE) if is_approver(user) else ()
     return {
         "start": may(start, "POST", DagAccessEntity.RUN),
         "stop": may(stop, "POST", DagAccessEntity.RUN),
         "operate": may(OPERATE, "POST", DagAccessEntity.RUN),
         "upgrade": may(UPGRADE, "POST", DagAccessEntity.RUN),
-        "approve": may(OPERATE, "PUT", DagAccessEntity.HITL_DETAIL),
+        "approve": [
+            dag for dag in (OPERATE, UPGRADE) if is_approver(user) and may(dag, "PUT", DagAccessEntity.HITL_DETAIL)
+        ],
         "rows": may(dag_id, "GET", DagAccessEntity.TASK_LOGS),
     }
 
 
 def _dag(stream: str, verb: Verb) -> str:
     return dag_id(stream, verb)
+
+
+def is_approver(user: Any) -> bool:  # noqa: ANN401  as Airflow has it
+    """Whether the user may approve plans, if only some users may."""
+    named = approvers_in(os.environ)
+    return not named or get_auth_manager().is_authorized_hitl_task(assigned_users=set(named), user=user)

@@ -7,120 +7,53 @@ the tables are what they would have been without it. Before that: the rights of 
 from __future__ import annotations
 
 import json
-import os
 import signal
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
-import yaml
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.faults.airflow_faults import has_stopped
-from support.pages.browser import Browser, chromium
-from support.pages.operate_form import OPERATE, OperateForm
-from support.places import REPOSITORY
+from support.pages.operate_form import OPERATE
+from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
 from support.processes.found_process import known
-from support.streams.click_files import write_click_files
-from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.processes.live_airflow import Platform
-    from support.streams.click_files import ClickFiles
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
-CLICKS = clicks_spec(idle_after=None)
-SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
-BAD_RELEASE = {**CLICKS, "name": "clicks", "mapping": {**CLICKS["mapping"], "timeout_ms": "1000L"}}
-SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
-    "SESSIONIZER_STALE_LIMIT": "60 seconds",
-    "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
-    "SESSIONIZER_APPROVERS": "admin",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op,vic:viewer",
-}
+SPEC, SETTINGS = PAGE_SPEC, PAGE_SETTINGS
+BAD_RELEASE = {**CLICKS, "mapping": {**CLICKS["mapping"], "timeout_ms": "1000L"}}
 FILES, BEFORE, DURING = 6, 3, 2
 """Files of the feed, those before the release, and those that the bad release reads."""
 MOST_CLICKS = 6
-PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
-
-
-@dataclass
-class Night(OperateForm):
-    """A user at the browser, and the stream of the platform."""
-
-    browser: Browser
-    stage: Stage
-    files: ClickFiles
-    waiting: Path
-    clicks: int = field(default=0, init=False)
-
-    @property
-    def address(self) -> str:
-        return self.platform.installation.address
-
-    def click(self, selector: str, text: str | None = None) -> None:
-        self.clicks += 1
-        self.browser.click(selector, text)
-
-    def feed(self, count: int) -> None:
-        for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
-            (self.waiting / name).rename(self.stage.feed / name)
-        there = {file.name for file in self.stage.feed.glob("*.json")}
-        wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
-
-    def names_read(self) -> set[str]:
-        home = self.platform.home
-        found = [CheckpointLog(home.checkpoint(lineage)).committed() for lineage in origins_of(home)]
-        return {name for batches in found for batch in batches for name in batch.files}
-
-    def see(self, picture: str) -> None:
-        if PICTURES is not None:
-            self.browser.picture(PICTURES / f"{picture}.png")
 
 
 @pytest.fixture(scope="module")
-def night(platform: Platform) -> Iterator[Night]:
-    root = platform.installation.root
-    stage = Stage.set_up(root, CLICKS, home=platform.installation.platform_home)
-    files = write_click_files(root / "waiting", FILES, rate=12)
-    with chromium() as browser:
-        found = Night(platform, browser, stage, files, root / "waiting")
-        platform.api.unpause(platform.dag)
-        found.feed(BEFORE)
-        platform.wait_for_driver()
+def night(platform: Platform) -> Iterator[PageUser]:
+    with page_user(platform, FILES, BEFORE) as found:
         assert found.wait_for_end(found.ask("savepoint", why="before the release")) == "success"
-        browser.show_as(1280, 900)
-        browser.open(platform.installation.address)
-        browser.fill("input[name=username]", "admin")
-        browser.fill("input[name=password]", platform.installation.password)
-        browser.click("button", "Sign in")
-        browser.wait_for_text("Active Dags")
-        browser.open(f"{platform.installation.address}/streams-page/")
-        browser.wait_for_text("2 streams")
+        found.browser.open(f"{found.address}/streams-page/")
+        found.browser.wait_for_text("2 streams")
         yield found
 
 
-def test_an_alert_is_tried_from_the_page(night: Night) -> None:
+def test_an_alert_is_tried_from_the_page(night: PageUser) -> None:
     night.browser.ask("location.hash = '#/clicks'")
     night.browser.click("button", "Test the alerts")
     night.browser.click("dialog button[type=submit]")
@@ -130,7 +63,7 @@ def test_an_alert_is_tried_from_the_page(night: Night) -> None:
     night.browser.wait_for_text("test alert: done")
 
 
-def test_each_action_needs_its_right(night: Night) -> None:
+def test_each_action_needs_its_right(night: PageUser) -> None:
     """Try each action without a user, without the rights for it, and by a foreign page with a user's cookie."""
     run = f"{night.address}/api/v2/dags/{OPERATE}/dagRuns"
     body = {"logical_date": None, "conf": {"verb": "rollback", "stream": "clicks"}}
@@ -155,7 +88,7 @@ def test_each_action_needs_its_right(night: Night) -> None:
 
 
 @pytest.mark.parametrize("part", ["driver", "triggerer", "api-server"])
-def test_who_is_silent_is_told(part: str, night: Night) -> None:
+def test_who_is_silent_is_told(part: str, night: PageUser) -> None:
     night.browser.ask("location.hash = '#/clicks'")
     night.browser.wait_for_text("Timeline")
     wait_until(lambda: "silent" not in night.browser.text(), 60, "nobody silent")
@@ -170,11 +103,10 @@ def test_who_is_silent_is_told(part: str, night: Night) -> None:
     wait_until(lambda: said[part] not in night.browser.text(), 60, "all are heard again")
 
 
-def test_a_bad_release_is_taken_back_by_clicks(night: Night) -> None:
+def test_a_bad_release_is_taken_back_by_clicks(night: PageUser) -> None:
     platform = night.platform
     uid = platform.wait_for_driver()
-    specs = Path(platform.installation.settings["SESSIONIZER_STREAMS"])
-    (specs / "clicks.yaml").write_text(yaml.safe_dump(BAD_RELEASE, sort_keys=False))
+    night.write_spec(BAD_RELEASE)
     platform.api.call("POST", "/api/v2/dags/clicks.start/dagRuns", {"logical_date": None, "conf": {"apply": True}})
     platform.wait_for_launch(other_than=uid, seconds=240)
     night.feed(DURING)
@@ -187,13 +119,9 @@ def test_a_bad_release_is_taken_back_by_clicks(night: Night) -> None:
     night.click(".point.savepoint")
     night.click("button", "Restore to this savepoint …")
     night.click("button", "Make the plan")
-    night.browser.wait_for_text("approve: waits for you", 300)
+    night.read_plan()
     night.see("night-the-plan")
-    wait_until(lambda: night._is_noted_to_wait(newest_run(night)), 60, "a scheduler that knows that the plan waits")
-    enabled = "document.querySelector('.plan button.primary').disabled === false"
-    wait_until(lambda: night.browser.ask(enabled), 30, "a button that is enabled once the plan could be read")
-    night.click(".plan button", "Approve")
-    night.browser.wait_for_text("carry out: done", 400)
+    night.click_answer("Approve", "carry out: done")
     night.see("night-it-is-over")
     assert night.clicks <= MOST_CLICKS
     (record,) = read_operations(platform.home)
@@ -201,7 +129,7 @@ def test_a_bad_release_is_taken_back_by_clicks(night: Night) -> None:
     night.feed(FILES - BEFORE - DURING)
 
 
-def test_the_tables_are_as_without_the_bad_release(night: Night) -> None:
+def test_the_tables_are_as_without_the_bad_release(night: PageUser) -> None:
     platform = night.platform
     (record,) = read_operations(platform.home)
     uid = platform.wait_for_driver()
@@ -219,15 +147,11 @@ def test_the_tables_are_as_without_the_bad_release(night: Night) -> None:
     assert_landed(night.stage, batches_of([*kept, *second], night.files), rows)
 
 
-def newest_savepoint(night: Night) -> str:
+def newest_savepoint(night: PageUser) -> str:
     return savepoints_in(night.platform.home.savepoints, epoch_ms())[-1].id
 
 
-def newest_run(night: Night) -> str:
-    return str(night.platform.runs(OPERATE)[0]["dag_run_id"])
-
-
-def processes_of(night: Night, part: str) -> list[psutil.Process]:
+def processes_of(night: PageUser, part: str) -> list[psutil.Process]:
     """The part of Airflow, or the driver, with all that they have started."""
     if part == "driver":
         launch = read_launch(night.platform.home)

@@ -7,7 +7,6 @@ has a session that is open all the time.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +30,8 @@ from sessionizer.state.stream_copy import COPIES
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.airflow_faults import has_stopped
-from support.pages.browser import Browser, chromium
-from support.pages.operate_form import OperateForm
+from support.pages.browser import chromium
+from support.pages.page_user import BrowserUser
 from support.places import REPOSITORY, mounted
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
@@ -58,8 +57,6 @@ SETTINGS = {
     # the last one may log in, and has no role
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
 }
-PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
-"""Where the pages are kept as a person saw them. None: nowhere."""
 USERS = ("ann", "bob", "eve")
 START_MS = 1_750_000_000_000
 ALWAYS = "00:00-24:00"
@@ -109,18 +106,13 @@ EDITS = {
 
 
 @dataclass
-class Upgrading(OperateForm):
+class Upgrading(BrowserUser):
     """A user at the browser, who upgrades the stream of the platform."""
 
-    browser: Browser
     dag: ClassVar = "sessionizer.upgrade"
 
     def of(self, stream: str) -> Upgrading:
         return Upgrading(self.platform.of(stream), self.browser)
-
-    @property
-    def address(self) -> str:
-        return self.platform.installation.address
 
     def click_for_plan(self, accept: str = "", *ticked: str, picture: str = "") -> tuple[str, str]:
         """Fill in the form, tick these boxes and wait for the plan. Return the run, and what its approval page says."""
@@ -156,10 +148,6 @@ class Upgrading(OperateForm):
         links = self.platform.api.call("GET", path)["extra_links"]
         return str(links["Proof"]) if links.get("Proof") else None
 
-    def see(self, picture: str) -> None:
-        if PICTURES is not None and picture:
-            self.browser.picture(PICTURES / f"{picture.replace(' ', '-')}.png")
-
     def write_spec(self, spec: dict[str, Any]) -> None:
         specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
         (specs / f"{spec['name']}.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
@@ -190,7 +178,7 @@ def upgrading(platform: Platform) -> Iterator[Upgrading]:
     with chromium() as browser:
         found = Upgrading(platform, browser)
         found.write_spec(visits_spec())
-        browser.log_in(platform.installation)
+        found.log_in()
         yield found
 
 

@@ -140,10 +140,11 @@ def test_every_part_is_healthy(stacked: Stacked) -> None:
     assert "postgresql+psycopg2" in info
     if PICTURES is not None:
         with chromium() as browser:
-            browser.log_in(stacked.platform.installation)
-            browser.open(f"{stacked.platform.installation.address}/plugin/streams")
+            airflow = stacked.platform.installation
+            browser.log_in(airflow.address, airflow.password)
+            browser.open(f"{airflow.address}/plugin/streams")
             said = re.compile(r"(?<!un)healthy")
-            wait_until(lambda: bool(said.search(browser.text_of_frame())), 180, "a healthy stream on the page")
+            wait_until(lambda: bool(said.search(browser.text())), 180, "a healthy stream on the page")
             browser.picture(PICTURES / "stack.png")
 
 

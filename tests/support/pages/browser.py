@@ -22,20 +22,29 @@ from sessionizer_demo.local_airflow.installation import USER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer_demo.local_airflow.installation import Installation
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
     "--no-first-run", "--remote-debugging-port=0", "--window-size=1400,1000",
 )  # fmt: skip
 ANSWER_SECONDS = 30.0
-CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
-FIND = """(() => {
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+# a page of ours is in a frame of Airflow's
+PAGES = "[document, ...[...document.querySelectorAll('iframe')].map((e) => e.contentDocument).filter(Boolean)]"
+FIND = f"""(() => {{
   const seen = (e) => e.getClientRects().length > 0;
   const told = %s;
   const fits = (e) => told === null || e.textContent.trim() === told;
-  return [...document.querySelectorAll(%s)].filter(seen).filter(fits)[%d] ?? null;
+  return {PAGES}.flatMap((page) => [...page.querySelectorAll(%s)]).filter(seen).filter(fits)[%d] ?? null;
+}})()"""
+CENTRE = """(() => {
+  const e = %s;
+  if (!e) return null;
+  e.scrollIntoView({block: 'center'});
+  const [r, frame] = [e.getBoundingClientRect(), e.ownerDocument.defaultView.frameElement?.getBoundingClientRect()];
+  return [r.x + r.width / 2 + (frame?.x ?? 0), r.y + r.height / 2 + (frame?.y ?? 0)];
 })()"""
+FOCUSED = "(document.activeElement?.contentDocument ?? document).activeElement"
 
 
 @dataclass
@@ -48,11 +57,12 @@ class Browser:
     def open(self, address: str) -> None:
         self._call("Page.navigate", url=address)
 
-    def log_in(self, installation: Installation) -> None:
-        """Log in as Airflow's only user."""
-        self.open(installation.address)
-        self.fill("input[name=username]", USER)
-        self.fill("input[name=password]", installation.password)
+    def log_in(self, address: str, password: str, user: str = USER) -> None:
+        """Log in to the Airflow at ``address``, whoever was logged in."""
+        self.forget_user()
+        self.open(address)
+        self.fill("input[name=username]", user)
+        self.fill("input[name=password]", password)
         self.click("button", "Sign in")
         self.wait_for_text("Active Dags")
 
@@ -62,12 +72,17 @@ class Browser:
         return found.get("result", {}).get("value")
 
     def text(self) -> str:
-        """All that the page shows."""
-        return str(self.ask("document.body ? document.body.innerText : ''") or "")
+        """All that the page shows, and its frames."""
+        return str(self.ask(f"{PAGES}.map((page) => page.body?.innerText ?? '').join('\\n')") or "")
 
-    def text_of_frame(self) -> str:
-        """Text of a plugin's page, which is in a frame of Airflow's."""
-        return str(self.ask("document.querySelector('iframe')?.contentDocument?.body?.innerText") or "")
+    def says(self, selector: str, script: str = "e.textContent") -> Any:
+        """The value of a script on each element ``e`` that is there, of the page and of its frames."""
+        found = f"[...page.querySelectorAll({json.dumps(selector)})]"
+        return self.ask(f"{PAGES}.flatMap((page) => {found}.map((e) => {script}))")
+
+    def forget_user(self) -> None:
+        """Have no session any more, as after a time without a click."""
+        self._call("Network.clearBrowserCookies")
 
     def wait_for_text(self, text: str, seconds: float = 90) -> None:
         wait_until(lambda: text in self.text(), seconds, f"a page that says {text!r}")
@@ -97,7 +112,7 @@ class Browser:
         """Press Tab until the focus is on an element that fits."""
         for _ in range(most):
             self.press("Tab")
-            if self.ask(f"document.activeElement.matches({json.dumps(selector)})"):
+            if self.ask(f"{FOCUSED}.matches({json.dumps(selector)})"):
                 return
         raise AssertionError(f"{most} times Tab do not lead to {selector}")
 
@@ -123,11 +138,7 @@ class Browser:
         file.write_bytes(base64.b64decode(taken["data"]))
 
     def _centre_of(self, selector: str, text: str | None, nth: int, seconds: float) -> tuple[float, float]:
-        element = FIND % (json.dumps(text), json.dumps(selector), nth)
-        script = (
-            f"(() => {{ const e = {element}; if (!e) return null; e.scrollIntoView({{block: 'center'}}); "
-            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        script = CENTRE % (FIND % (json.dumps(text), json.dumps(selector), nth))
         wait_until(lambda: self.ask(script) is not None, seconds, f"{selector} {text or ''} on the page")
         x, y = self.ask(script)
         return float(x), float(y)

@@ -1,6 +1,7 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
 import { actionsOf, dagOf, reasonAgainst, restore } from '/assets/actions.js';
-import { parsePlan, stepsOf } from '/assets/airflow.js';
+import { errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
+import { Changes } from '/assets/changes.js';
 import { el, show } from '/assets/dom.js';
 import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
 import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
@@ -78,10 +79,47 @@ test('the steps of a run', () => {
   equal(steps({ state: 'success', conf: { verb: 'savepoint' } }, { savepoint: 'success' }, null), ['done']);
   equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
 });
-test('a stream is started or stopped, and a canary promoted', () => {
+test('why a run failed is the end of its log', () => {
+  const lines = [['info', 'x'], ['error', 'stack'], ['error', 'refused:\n    a: 1'], ['error', 'What to do: put it back'], [undefined, 'group']];
+  equal([errorsOf(lines.map(([level, event]) => ({ level, event }))), errorsOf([])], [['refused:\na: 1', 'What to do: put it back'], []]);
+});
+function changesOf(mayAnswer) {
+  const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer);
+  changes.end();
+  document.body.append(changes.node);
+  return changes;
+}
+const change = (id, facts) => ({ run: { dag_run_id: id, dag_id: 'operate', run_after: id, state: 'running', conf: {} }, states: {}, plan: null, ...facts });
+test('focus stays in a card while others come and change, and when itself changes', () => {
+  const changes = changesOf([]);
+  const look = (...found) => {
+    for (const each of found) changes.shown.set(each.run.dag_run_id, each);
+    changes.render();
+  };
+  look(change('1'));
+  changes.node.querySelector('.link').focus();
+  const focused = document.activeElement;
+  look(change('2'), change('2', { states: { plan: 'running' } }));
+  equal([document.activeElement === focused, changes.node.childElementCount], [true, 2]);
+  look(change('1', { states: { plan: 'success' } }));
+  equal([document.activeElement === focused, document.activeElement === changes.node.lastChild.querySelector('.link')], [false, true]);
+  changes.node.remove();
+});
+test('only plans of the DAGs that a user may answer have buttons', () => {
+  const plan = { created_at: 'now', subject: 's', body: '' };
+  const buttons = ['operate', 'upgrade'].map((dag) => {
+    const changes = changesOf([dag]);
+    changes.shown.set('1', change('1', { plan, states: { approve: 'awaiting_input' } }));
+    changes.render();
+    changes.node.remove();
+    return changes.node.querySelectorAll('.plan button').length;
+  });
+  equal(buttons, [2, 0]);
+});
+test('a stream is started or stopped, and a canary promoted or rejected', () => {
   const keys = (facts) => actionsOf(facts).map(({ key }) => key);
   equal([keys({ row: row({}), canary: true }).slice(0, 1), keys({ row: row({ desired: { state: 'STOPPED' } }), canary: false }).slice(0, 1)], [['stop'], ['start']]);
-  equal([keys({ row: row({}), canary: true }).includes('promote'), keys({ row: row({}), canary: false }).includes('promote')], [true, false]);
+  equal([true, false].map((canary) => keys({ row: row({}), canary }).filter((key) => key === 'promote' || key === 'rollback')), [['promote', 'rollback'], ['rollback']]);
 });
 test('an action without the right says which DAG it needs', () => {
   const found = { may: {}, host: { operate: 'sessionizer.operate' }, row: row({}), savepoints: [] };

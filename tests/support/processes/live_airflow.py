@@ -50,10 +50,13 @@ class Platform:
         """What people were told, see `file_notifier`."""
         return self.installation.root / "told.jsonl"
 
-    def token_of(self, user: str) -> str:
-        """Another one than the admin, among the users in the settings: Airflow made up the password."""
+    def password_of(self, user: str) -> str:
+        """Airflow made it up for each user in the settings."""
         passwords = json.loads((self.installation.root / "airflow" / "passwords.json").read_text())
-        credentials = {"username": user, "password": passwords[user]}
+        return str(passwords[user])
+
+    def token_of(self, user: str) -> str:
+        credentials = {"username": user, "password": self.password_of(user)}
         return str(self.api.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
 
     def look(self) -> DriverStatus:

@@ -5,16 +5,17 @@ import { openInHost } from './theme.js';
 const start = { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver.', dag: (stream) => `${stream}.start` };
 const stop = { key: 'stop', may: 'stop', label: 'Stop', danger: true, text: 'The stream ends at the next batch boundary and stays stopped until it is started. Open sessions stay open.', dag: (stream) => `${stream}.stop` };
 const savepoint = { key: 'savepoint', may: 'operate', label: 'Savepoint', text: 'Saves what the stream has open. The stream runs on.' };
-const promote = { key: 'promote', may: 'operate', label: 'Promote', needs: 'canary', text: 'Keeps the lineage that is a canary, whatever its canary finds.' };
+const promote = { key: 'promote', may: 'operate', label: 'Promote', text: 'Keeps the lineage that is a canary, whatever its canary finds.' };
 const alert = { key: 'test_alert', may: 'operate', label: 'Test the alerts', quiet: true, text: 'Sends a test message through the notifier of this Airflow. The stream is not touched.' };
 const rollback = { key: 'rollback', may: 'operate', label: 'Roll back …', plans: true, text: 'Makes a plan for going back to the lineage before. Nothing changes until the plan is approved.' };
+const reject = { ...rollback, label: 'Reject the canary …', text: 'Makes a plan for going back to the lineage before, and leaving the canary. Nothing changes until the plan is approved.' };
 const upgrade = { key: 'upgrade', may: 'upgrade', label: 'Upgrade …', plans: true, text: 'Makes a plan for going on by the changed spec and the installed release. Nothing changes until the plan is approved.' };
 export const restore = { key: 'restore', may: 'operate', label: 'Restore …', plans: true, choose: true, text: 'Makes a plan for going back to a savepoint. Nothing changes until the plan is approved.' };
 
 // The actions that fit the stream as it is.
 export function actionsOf({ row, canary }) {
   const isWanted = row.desired && row.desired.state === 'RUNNING';
-  return [isWanted ? stop : start, savepoint, restore, rollback, canary ? promote : null, upgrade, alert].filter(Boolean);
+  return [isWanted ? stop : start, savepoint, restore, ...(canary ? [promote, reject] : [rollback]), upgrade, alert].filter(Boolean);
 }
 
 export function reasonAgainst(action, found) {
@@ -80,7 +81,13 @@ function ask(action, found, changes, chosen) {
     el('label', { for: 'field-why' }, 'Why (optional, kept with the request)'), why, said,
     el('div', { class: 'buttons' }, cancel, go),
   );
-  const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: () => dialog.remove() }, form);
+  const opener = document.activeElement;
+  const close = () => {
+    dialog.remove();
+    // the bar may have other buttons by now
+    if (!opener.isConnected) document.querySelector('.actions button:enabled')?.focus();
+  };
+  const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: close }, form);
   document.body.append(dialog);
   dialog.showModal();
 }

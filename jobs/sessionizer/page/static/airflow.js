@@ -1,5 +1,6 @@
 // Airflow's own API, asked with the user's session: it checks the user's rights on each DAG again.
 const PATIENCE_MS = 8000;
+const SIGN_IN = 'Airflow does not know you any more. Sign in again, then reload this page';
 
 export class Airflow {
   constructor(host) {
@@ -20,7 +21,8 @@ export class Airflow {
         ...(body ? { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) } : {}),
       });
       const found = await answer.json().catch(() => ({}));
-      return answer.ok ? { ok: true, found } : { ok: false, status: answer.status, text: textOf(found.detail) || `HTTP ${answer.status}` };
+      const text = answer.status === 401 ? SIGN_IN : textOf(found.detail) || `HTTP ${answer.status}`;
+      return answer.ok ? { ok: true, found } : { ok: false, status: answer.status, text };
     } catch {
       return { ok: false, status: 0, text: "Airflow's API server does not answer" };
     }
@@ -41,13 +43,20 @@ export class Airflow {
     return `/dags/${run.dag_id}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
   }
 
-  // The run as it is now, the states of its tasks, and its plan while that waits for an answer.
+  // The run as it is now, the states of its tasks, its plan while that waits for an answer, and why it failed.
   async look(run) {
     const [now, tasks] = await Promise.all([this.call('GET', this.path(run)), this.call('GET', `${this.path(run)}/taskInstances`)]);
     if (!now.ok || !tasks.ok) return null;
     const states = Object.fromEntries(tasks.found.task_instances.map((task) => [task.task_id, task.state]));
     const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
-    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null };
+    const failed = now.found.state === 'failed' && tasks.found.task_instances.find((task) => task.state === 'failed');
+    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, failure: failed ? await this.failure(run, failed) : [] };
+  }
+
+  // Why a task failed and what to do: the last two errors of its log. Nothing for a user who may not read it.
+  async failure(run, { task_id: task, try_number: number }) {
+    const log = await this.call('GET', `${this.path(run)}/taskInstances/${task}/logs/${number}?full_content=true`);
+    return log.ok ? errorsOf(log.found.content) : [];
   }
 
   answer(run, option) {
@@ -56,6 +65,8 @@ export class Airflow {
 }
 
 export const textOf = (detail) => (typeof detail === 'string' ? detail : Array.isArray(detail) ? detail.map((each) => each.msg).join(', ') : '');
+
+export const errorsOf = (lines) => lines.filter((line) => line.level === 'error').map((line) => line.event.replace(/\n +/g, '\n')).slice(-2);
 
 // The text of an approval, which is Markdown of ours, as {title, lines, rest}.
 export function parsePlan(body) {

@@ -8,11 +8,13 @@ const QUIET_MS = 10000; // while nothing is under way
 const READ_FIRST_MS = 3000; // Airflow may lose an answer that comes within a second of the question
 
 export class Changes {
-  constructor(airflow, stream, mayApprove) {
-    Object.assign(this, { airflow, stream, mayApprove });
+  // `mayAnswer`: ids of the DAGs whose plans the user may answer
+  constructor(airflow, stream, mayAnswer) {
+    Object.assign(this, { airflow, stream, mayAnswer });
     this.node = el('section', { class: 'changes', 'aria-label': 'Changes under way', 'aria-live': 'polite' });
     this.shown = new Map(); // by the run's id, also those that ended while the page was open
     this.since = new Map(); // by the run's id: when its plan was shown first
+    this.cards = new Map(); // by the run's id: one is drawn anew only if itself changes, so that focus stays in it
     this.ask();
   }
 
@@ -55,41 +57,55 @@ export class Changes {
       if (!plan) this.since.delete(id);
     }
     const changes = [...this.shown.values()].sort((one, other) => (one.run.run_after < other.run.run_after ? 1 : -1));
-    show(this.node, JSON.stringify(changes.map(({ run, states, plan }) => [run.dag_run_id, run.state, states, plan && plan.created_at])), () => changes.map((change) => this.card(change)));
+    const cards = changes.map((change) => this.draw(change));
+    for (const card of [...this.node.children]) if (!cards.includes(card)) card.remove();
+    // a card that is put in again would lose the focus
+    cards.forEach((card, index) => this.node.children[index] === card || this.node.insertBefore(card, this.node.children[index] || null));
+  }
+
+  draw(change) {
+    const { run, states, plan } = change;
+    if (!this.cards.has(run.dag_run_id)) this.cards.set(run.dag_run_id, el('article'));
+    const card = this.cards.get(run.dag_run_id);
+    card.className = `change ${run.state}`;
+    show(card, JSON.stringify([run.state, states, plan && plan.created_at]), () => this.card(change));
+    return card;
   }
 
   card(change) {
-    const { run, plan } = change;
+    const { run, plan, failure = [] } = change;
     const { steps, isOver } = stepsOf(change);
     const close = el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close');
     const open = el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${this.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`) }, 'Open the run');
     const title = `${(run.conf.verb || 'upgrade').replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
-    return el(
-      'article', { class: `change ${run.state}` },
+    return [
       el('div', { class: 'change-head' }, el('h2', {}, title), steps.map(({ name, word }) => el('span', { class: `step ${word.replace(/ /g, '-')}` }, `${name}: ${word}`)), open, isOver ? close : null),
       run.conf.why ? el('p', { class: 'why' }, `Why: ${run.conf.why}`) : null,
       isOver ? el('p', {}, run.note || run.state) : null,
+      failure.map((text) => el('p', { class: 'failure' }, text)),
       plan ? this.planOf(run, plan) : null,
-    );
+    ];
   }
 
   planOf(run, plan) {
     const { title, lines, rest } = parsePlan(plan.body);
-    const said = el('p', { class: 'said', role: 'status' });
+    const said = el('p', { class: 'said', role: 'status', tabindex: '-1' });
     const buttons = ['Approve', 'Reject'].map((option) =>
       el('button', { type: 'button', class: option === 'Approve' ? 'primary' : null, disabled: true, onclick: () => this.answer(run, option, buttons, said) }, option));
-    if (this.mayApprove) setTimeout(() => buttons.forEach((button) => (button.disabled = false)), READ_FIRST_MS - (Date.now() - this.since.get(run.dag_run_id)));
+    const mayAnswer = this.mayAnswer.includes(run.dag_id);
+    if (mayAnswer) setTimeout(() => buttons.forEach((button) => (button.disabled = false)), READ_FIRST_MS - (Date.now() - this.since.get(run.dag_run_id)));
     return el(
       'div', { class: 'plan' },
       el('h3', {}, plan.subject), el('p', {}, title), el('ul', {}, lines.map((line) => el('li', {}, line))),
       el('p', { class: 'why' }, rest.replaceAll('`', '')), said,
-      this.mayApprove ? el('div', { class: 'buttons' }, buttons) : el('p', { class: 'why' }, 'You may not answer: another user must approve or reject it.'),
+      mayAnswer ? el('div', { class: 'buttons' }, buttons) : el('p', { class: 'why' }, 'You may not answer: another user must approve or reject it.'),
     );
   }
 
   async answer(run, option, buttons, said) {
     buttons.forEach((button) => (button.disabled = true));
     said.textContent = 'Asking Airflow …';
+    said.focus({ preventScroll: true }); // its button has no focus any more
     const answer = await this.airflow.answer(run, option);
     if (!answer.ok) {
       said.textContent = answer.status === 403 ? 'You may not answer this plan. It is not approved.' : `Nothing was approved: ${answer.text}.`;
@@ -103,6 +119,7 @@ export class Changes {
 
   close(run) {
     this.shown.delete(run.dag_run_id);
+    this.cards.delete(run.dag_run_id);
     this.render();
   }
 }

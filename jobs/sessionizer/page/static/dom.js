@@ -15,8 +15,14 @@ export const el = (tag, attributes, ...children) => fill(document.createElement(
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
 // Replace the children of `node` only if `key` differs from that of the last call, so that focus and selection stay.
+// Focus that was in a replaced child goes to its like, or to the first that takes it.
 export function show(node, key, make) {
   if (node.shownKey === key) return;
   node.shownKey = key;
+  const focused = node !== document.activeElement && node.contains(document.activeElement) ? document.activeElement : null;
   node.replaceChildren(...[make()].flat(Infinity).filter((child) => child !== null && child !== undefined));
+  if (!focused) return;
+  const takers = [...node.querySelectorAll('a, button, input, select, summary')].filter((each) => !each.disabled);
+  const like = takers.find((each) => each.tagName === focused.tagName && each.textContent === focused.textContent) || takers[0];
+  if (like) like.focus({ preventScroll: true });
 }

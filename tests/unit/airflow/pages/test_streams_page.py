@@ -56,6 +56,10 @@ class Authority:
     runs: set[str] = field(default_factory=set)
     opens: bool = True
     sees_logs: bool = True
+    name: str = "olga"
+
+    def is_authorized_hitl_task(self, *, assigned_users: set[str], **_: Any) -> bool:
+        return self.name in assigned_users
 
     def is_authorized_view(self, **_: Any) -> bool:
         return self.opens
@@ -180,20 +184,39 @@ def test_the_table_lists_what_the_user_may_read(platform: Platform, authority: A
 
 
 @pytest.mark.parametrize(
-    ("runs", "may"),
+    ("runs", "may", "answers"),
     [
-        (set(), set()),
-        ({"clicks.stop"}, {"stop"}),
-        ({"clicks.start", "clicks.stop", OPERATE}, {"start", "stop", "operate", "approve"}),
-        ({UPGRADE}, {"upgrade"}),
+        (set(), set(), []),
+        ({"clicks.stop"}, {"stop"}, []),
+        ({"clicks.start", "clicks.stop", OPERATE}, {"start", "stop", "operate"}, [OPERATE]),
+        ({UPGRADE}, {"upgrade"}, [UPGRADE]),
     ],
 )
-def test_a_viewer_is_offered_no_action(runs: set[str], may: set[str], platform: Platform, authority: Authority) -> None:
+def test_a_viewer_is_offered_no_action(
+    runs: set[str], may: set[str], answers: list[str], platform: Platform, authority: Authority
+) -> None:
     authority.reads, authority.runs = {"clicks.supervise"}, runs
-    assert ask(apps(platform)[STREAMS], "/api/streams/clicks.supervise").json()["may"] == {
+    assert offered(platform) == {
         "rows": True,
-        **{each: each in may for each in ("start", "stop", "operate", "upgrade", "approve")},
+        "approve": answers,
+        **{each: each in may for each in ("start", "stop", "operate", "upgrade")},
     }
+
+
+@pytest.mark.parametrize(
+    ("approvers", "answers"), [("", [OPERATE, UPGRADE]), ("olga, tom", [OPERATE, UPGRADE]), ("tom", [])]
+)
+def test_only_an_approver_is_offered_an_answer(
+    approvers: str, answers: list[str], platform: Platform, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONIZER_APPROVERS", approvers)
+    authority.reads, authority.runs = {"clicks.supervise"}, {OPERATE, UPGRADE}
+    assert offered(platform)["approve"] == answers
+
+
+def offered(platform: Platform) -> dict[str, Any]:
+    found: dict[str, Any] = ask(apps(platform)[STREAMS], "/api/streams/clicks.supervise").json()["may"]
+    return found
 
 
 @pytest.mark.parametrize("dag_id", ["clicks.stop", "clicks", "sessionizer.operate", "nothing.supervise", "..%2F.."])

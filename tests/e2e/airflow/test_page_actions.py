@@ -1,0 +1,373 @@
+"""Each action of the Streams page, clicked in the tab of a running Airflow over a stream that Spark really drives.
+
+Each is asked for on the page, its outcome is seen in the records of the stream and on the page again. At the end the
+tables are what the definition makes of the batches on the path of the active lineage.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.control.history.files import read_marks
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.path import path_to
+from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer_demo.local_airflow.api import wait_until
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of
+from support.faults.airflow_faults import has_stopped
+from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
+from support.processes.driver_process import run_to_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.control.history.mark import Mark
+    from support.expected.checkpoint_log import MicroBatch
+    from support.processes.live_airflow import Platform
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+
+SPEC, SETTINGS = PAGE_SPEC, PAGE_SETTINGS
+FILES, FIRST = 8, 3
+MEASURED = {**CLICKS, "measures": {"pages": "count(distinct page)"}}
+PAYLOAD = {**CLICKS["mapping"]["payload"], "agent": "device"}
+WITH_COLUMN = {**MEASURED, "mapping": {**CLICKS["mapping"], "payload": PAYLOAD}}
+ACTIONS = "[...e.querySelectorAll('button')].map((each) => [each.textContent, each.disabled, each.title])"
+RUN = "/api/v2/dags/{dag}/dagRuns"
+FORGED = """(async () => {
+  const body = JSON.stringify({logical_date: null, conf: {verb: 'rollback', stream: 'clicks'}});
+  const send = (type, mode) => fetch('%s', {method: 'POST', credentials: 'include', mode, body, headers: {'Content-Type': type}});
+  return Promise.all([send('application/json', 'cors'), send('text/plain', 'no-cors')].map((sent) => sent.then(() => 'sent', () => 'refused')));
+})()"""  # noqa: E501
+TABS = {"dag": "", "run": "/runs/{run}", "task": "/runs/{run}/tasks/supervise"}
+SIZES = ((375, 800), (1280, 900), (2560, 1400))
+
+
+@pytest.fixture(scope="module")
+def user(platform: Platform) -> Iterator[PageUser]:
+    with page_user(platform, FILES, FIRST) as found:
+        yield found
+
+
+def test_a_viewer_sees_the_stream_and_may_do_nothing(user: PageUser) -> None:
+    user.log_in("vic")
+    user.open_tab()
+    user.browser.wait_for_text("Sessions closed")
+    (buttons,) = user.browser.says(".actions", ACTIONS)
+    assert [(label, disabled) for label, disabled, _ in buttons] == [(label, True) for label, _, _ in buttons]
+    assert all("You may not run" in title for _, _, title in buttons)
+    user.see("viewer")
+    assert user.browser.ask(as_page("POST", RUN.format(dag="clicks.stop"), "{logical_date: null}")) == 403
+
+
+def test_an_operator_may_plan_and_not_approve(user: PageUser) -> None:
+    user.log_in("olga")
+    user.open_tab()
+    user.act("Savepoint", why="before all")
+    user.browser.wait_for_text("savepoint: done", 240)
+    user.close_cards()
+    user.act("Restore …", why="olga asks")
+    user.browser.wait_for_text("approve: waits", 300)
+    user.browser.wait_for_text("another user must approve")
+    assert user.browser.says(".plan .buttons") == []
+    user.see("operator")
+    run = str(user.newest_run["dag_run_id"])
+    wait_until(lambda: user._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+    answer = "{chosen_options: ['Approve'], params_input: {}}"
+    assert user.browser.ask(as_page("PATCH", user.approval(run), answer)) == 403
+    user.log_in()
+    user.open_tab()
+    user.read_plan()
+    user.click_answer("Reject", "rejected")
+    assert read_operations(user.platform.home) == []
+
+
+def test_a_foreign_page_can_ask_for_nothing(user: PageUser) -> None:
+    known = [run["dag_run_id"] for run in user.platform.runs("sessionizer.operate")]
+    user.browser.open("data:text/html,<p>a foreign page</p>")
+    user.browser.wait_for_text("a foreign page")
+    found = user.browser.ask(FORGED % f"{user.address}{RUN.format(dag='sessionizer.operate')}")
+    assert found[0] == "refused"
+    assert [run["dag_run_id"] for run in user.platform.runs("sessionizer.operate")] == known
+
+
+def test_a_stream_is_stopped_by_clicks(user: PageUser) -> None:
+    user.open_tab()
+    uid = user.platform.working_uid()
+    assert uid
+    user.act("Stop", why="maintenance of the source")
+    user.browser.wait_for_text("Airflow has it")
+    user.browser.click("dialog button", "Close")
+    wait_until(partial(has_stopped, user.platform, uid), 120, "a stream that has stopped")
+    desired = read_desired(user.platform.home)
+    assert (desired.state, desired.why) == (DesiredState.STOPPED, "maintenance of the source")
+    user.browser.wait_for_text("Start", 30)
+    wait_for_mark(user, "stop")
+    user.see("stopped")
+
+
+def test_a_stream_is_started_by_keyboard_alone(user: PageUser) -> None:
+    user.open_tab()
+    user.browser.tab_to(".actions button", 150)
+    assert user.browser.ask(FOCUSED_TEXT) == "Start"
+    user.browser.press("Enter")
+    user.browser.tab_to("dialog button[type=submit]")
+    user.browser.press("Enter")
+    user.browser.wait_for_text("Airflow has it")
+    user.browser.press("Escape")
+    wait_until(lambda: user.browser.says("dialog") == [], 10, "a dialog that is closed")
+    assert user.browser.ask(FOCUSED_TEXT) in {"Start", "Stop"}, "the focus is where it was"
+    user.platform.wait_for_driver(seconds=240)
+    wait_for_mark(user, "start")
+    wait_until(
+        lambda: "Stop" in [name for name, _, _ in user.browser.says(".actions", ACTIONS)[0]], 30, "a stop button"
+    )
+
+
+def test_a_savepoint_that_is_asked_for_twice_in_a_moment_is_made_once(user: PageUser) -> None:
+    user.open_tab()
+    known = [each.id for each in savepoints_in(user.platform.home.savepoints, epoch_ms())]
+    user.click(".actions button", "Savepoint")
+    user.browser.fill("#field-why", "pressed twice")
+    user.browser.press("Enter")
+    user.browser.press("Enter")
+    user.browser.wait_for_text("savepoint: done", 240)
+    saved = [each.id for each in savepoints_in(user.platform.home.savepoints, epoch_ms())]
+    assert len(saved) == len(known) + 1
+    user.browser.wait_for_text(f"→ savepoint {saved[-1]}")
+    wait_until(lambda: any(saved[-1] in label for label in marks_shown(user)), 30, "the savepoint on the axis")
+    user.see("savepoint")
+    user.close_cards()
+
+
+def test_an_upgrade_goes_on_in_place(user: PageUser) -> None:
+    home = user.platform.home
+    uid = user.platform.working_uid()
+    user.write_spec(MEASURED)
+    user.open_tab()
+    user.act("Upgrade …", why="count pages")
+    plan = user.read_plan()
+    assert "measures.pages" in plan
+    assert user.platform.working_uid() == uid, "a plan leaves the stream alone"
+    user.see("upgrade")
+    user.click_answer("Approve", "carry out: done")
+    (record,) = read_operations(home)
+    assert (record.verb, record.by, record.outcome) == ("upgrade", "admin (Airflow)", Ending.DONE)
+    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    kept = SPEC_FILE.of(home, active_lineage(home) or "").require()
+    assert kept is not None
+    assert kept.document["measures"] == MEASURED["measures"]
+    wait_for_mark(user, "command upgrade")
+    user.close_cards()
+    user.feed(1)
+
+
+def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: PageUser) -> None:
+    home, uid = user.platform.home, user.platform.working_uid()
+    user.write_spec(WITH_COLUMN)
+    user.open_tab()
+    user.act("Upgrade …", why="a column more")
+    user.browser.wait_for_text("approve: failed", 300)
+    user.browser.wait_for_text("mapping.payload.agent")
+    user.browser.wait_for_text("What to do")
+    user.see("refused")
+    user.close_cards()
+    user.act("Upgrade …", accept="mapping.payload.agent")
+    assert "mapping.payload.agent" in user.read_plan()
+    user.click_answer("Reject", "rejected")
+    user.close_cards()
+    user.write_spec(MEASURED)
+    assert [each.verb for each in read_operations(home)] == ["upgrade"]
+    assert user.platform.working_uid() == uid
+
+
+def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(user: PageUser) -> None:
+    home, browser = user.platform.home, user.browser
+    before, uid = active_lineage(home), user.platform.working_uid()
+    saved = savepoints_in(home.savepoints, epoch_ms())[-2].id
+    user.open_tab()
+    browser.tab_to(".point", 150)
+    browser.press("Home")
+    for _ in range(40):
+        if saved in str(browser.ask(FOCUSED_LABEL)):
+            break
+        browser.press("ArrowRight")
+    browser.press("Enter")
+    browser.wait_for_text("Restore to this savepoint …")
+    browser.tab_to(".chosen button.primary")
+    browser.press("Enter")
+    browser.tab_to("dialog button[type=submit]")
+    browser.press("Enter")
+    plan = user.read_plan()
+    assert saved in plan
+    browser.tab_to(".plan button.primary", 200)
+    user.see("keyboard")
+    browser.press("Enter")
+    browser.wait_for_text("carry out: done", 400)
+    record = read_operations(home)[-1]
+    assert (record.verb, record.savepoint, record.outcome) == ("restore", saved, Ending.DONE)
+    lineage = active_lineage(home)
+    assert lineage == record.lineage_to != before
+    user.close_cards()
+    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    browser.wait_for_text("Promote", 60)
+    user.see("canary")
+    user.act("Promote")
+    browser.wait_for_text("promote: done", 120)
+    trial = read_trial(home, lineage or "")
+    assert trial is not None
+    assert (trial.outcome, trial.course.by) == (Outcome.ACCEPTED, "admin (Airflow)")
+    wait_for_mark(user, "canary accepted")
+    user.close_cards()
+    wait_until(lambda: "Promote" not in browser.text(), 30, "no canary any more")
+    user.feed(1)
+
+
+def test_a_restore_that_deleted_rows_cannot_be_rolled_back(user: PageUser) -> None:
+    home, operations = user.platform.home, len(read_operations(user.platform.home))
+    user.open_tab()
+    user.act("Roll back …")
+    user.browser.wait_for_text("plan: failed", 300)
+    user.browser.wait_for_text("What to do")
+    user.see("no way back")
+    user.close_cards()
+    assert len(read_operations(home)) == operations
+
+
+def test_a_canary_is_rejected_by_clicks(user: PageUser) -> None:
+    home, browser = user.platform.home, user.browser
+    before, uid = active_lineage(home), user.platform.working_uid()
+    user.open_tab()
+    user.act("Savepoint")
+    browser.wait_for_text("savepoint: done", 240)
+    user.close_cards()
+    user.act("Restore …")
+    user.read_plan()
+    user.click_answer("Approve", "carry out: done")
+    user.close_cards()
+    second = user.platform.wait_for_driver(other_than=uid, seconds=240)
+    assert active_lineage(home) != before
+    user.feed(1)
+    browser.wait_for_text("Reject the canary …", 60)
+    user.act("Reject the canary …", why="it is tried")
+    assert str(before) in user.read_plan()
+    user.see("reject")
+    user.click_answer("Approve", "carry out: done")
+    user.close_cards()
+    record = read_operations(home)[-1]
+    assert (record.verb, record.lineage_to, record.outcome) == ("rollback", before, Ending.DONE)
+    assert active_lineage(home) == before
+    user.platform.wait_for_driver(other_than=second, seconds=240)
+    wait_for_mark(user, "command rollback")
+
+
+def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
+    home, browser, uid = user.platform.home, user.browser, user.platform.working_uid()
+    user.open_tab()
+    user.act("Restore …", why="one")
+    user.act("Restore …", why="two")
+    wait_until(lambda: len(browser.says(".plan")) == 2, 300, "two plans")
+    user.read_plan()
+    user.see("two plans")
+    user.click_answer("Approve", "carry out: done")
+    operations = len(read_operations(home))
+    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    user.feed(1)
+    user.click_answer("Approve", "carry out: failed")
+    browser.wait_for_text("What to do")
+    user.see("plan has changed")
+    assert len(read_operations(home)) == operations
+    user.close_cards()
+
+
+def test_a_user_whose_session_is_over_is_told_to_sign_in(user: PageUser) -> None:
+    user.open_tab()
+    user.browser.forget_user()
+    user.act("Savepoint")
+    user.browser.wait_for_text("Sign in again")
+    user.see("signed out")
+    user.log_in()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_tabs_fit_each_size_and_theme(width: int, height: int, theme: str, user: PageUser) -> None:
+    run, browser = user.platform.watch(), user.browser
+    browser.show_as(width, height, theme)
+    for name, place in TABS.items():
+        route = {"dag": "stream", "run": "stream-of-run", "task": "stream-of-task"}[name]
+        browser.open(f"{user.address}/dags/{user.platform.dag}{place.format(run=run)}/plugin/{route}")
+        browser.wait_for_text("Lineages")
+        wait_until(lambda: theme in str(browser.ask("document.documentElement.className")), 10, "Airflow's theme")
+        assert browser.says("html", "e.scrollWidth - e.ownerDocument.defaultView.innerWidth")[-1] <= 0
+        assert browser.ask(f"getComputedStyle({FRAME}.documentElement).colorScheme") == theme
+        user.see(f"tab {name} {width} {theme}")
+    browser.open(f"{user.address}/plugin/streams")
+    browser.wait_for_text("2 streams")
+    user.see(f"fleet {width} {theme}")
+    browser.show_as(1280, 900)
+
+
+def test_a_dag_that_is_no_stream_says_so(user: PageUser) -> None:
+    user.browser.open(f"{user.address}/dags/sessionizer.operate/plugin/stream")
+    user.browser.wait_for_text("No stream belongs to this DAG")
+    user.see("no stream")
+
+
+def test_the_tables_are_those_of_the_active_path(user: PageUser) -> None:
+    platform, home = user.platform, user.platform.home
+    user.feed(len(list(user.waiting.glob("*.json"))))
+    uid = platform.wait_for_driver()
+    platform.run_now("clicks.stop")
+    wait_until(partial(has_stopped, platform, uid), 120, "a stream that has stopped")
+    platform.parts.stop_all()
+    write_desired(home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
+    user.stage.write_spec(MEASURED)
+    run_to_end(user.stage, "drain")
+    rows = [row for name in sorted(user.files) for row in user.files[name]]
+    assert_landed(user.stage, batches_of(batches_on_path(user), user.files), rows)
+
+
+FRAME = "document.querySelector('iframe').contentDocument"
+FOCUSED_TEXT = f"{FRAME}.activeElement.textContent"
+FOCUSED_LABEL = f"{FRAME}.activeElement.getAttribute('aria-label')"
+
+
+def as_page(method: str, path: str, body: str) -> str:
+    """A script that asks Airflow's API as a page of the user does, and returns the status."""
+    asked = f"method: '{method}', headers: {{'Content-Type': 'application/json'}}, body: JSON.stringify({body})"
+    return f"fetch('{path}', {{{asked}}}).then((answer) => answer.status)"
+
+
+def marks_shown(user: PageUser) -> list[str]:
+    return [str(label) for label in user.browser.says(".point", "e.getAttribute('aria-label')")]
+
+
+def wait_for_mark(user: PageUser, text: str) -> None:
+    """Wait until the axis has a mark like this, which is of the last minutes in the history, too."""
+    wait_until(lambda: any(text in label for label in marks_shown(user)), 60, f"a mark {text!r} on the axis")
+    kind = text.partition(" ")[0]
+    found: list[Mark] = read_marks(user.platform.home, epoch_ms() - 600_000, epoch_ms())
+    assert kind in {str(mark.kind) for mark in found}
+
+
+def batches_on_path(user: PageUser) -> list[MicroBatch]:
+    """The batches of events on the path of the active lineage. The first of a lineage that was restored has none."""
+    home = user.platform.home
+    found: list[MicroBatch] = []
+    path: Any = path_to(active_lineage(home) or "", None, origins_of(home))
+    for number, segment in enumerate(path):
+        committed = CheckpointLog(home.checkpoint(segment.lineage)).committed()[bool(number) :]
+        found += [batch for batch in committed if segment.until is None or batch.batch_id <= segment.until]
+    return found

@@ -1,0 +1,142 @@
+"""A user in a browser, before a running Airflow: at its own pages, and at the Streams page over a real stream."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sessionizer.state.lineages.origin import origins_of
+from sessionizer_demo.local_airflow.api import wait_until
+from support.expected.checkpoint_log import CheckpointLog
+from support.pages.browser import Browser, chromium
+from support.pages.operate_form import OperateForm
+from support.places import REPOSITORY
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.processes.live_airflow import Platform
+    from support.streams.click_files import ClickFiles
+
+PICTURES = Path(os.environ["TEST_PICTURES"]) if "TEST_PICTURES" in os.environ else None
+"""Where the pages are kept as a person saw them. None: nowhere."""
+CLICKS = clicks_spec(idle_after=None)
+PAGE_SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+PAGE_SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": "60 seconds",
+    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+    "SESSIONIZER_APPROVERS": "admin",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op,vic:viewer",
+}
+"""Settings of an Airflow that drives ``clicks`` by ``PAGE_SPEC``, with users of three roles."""
+
+
+@dataclass
+class BrowserUser(OperateForm):
+    """A user at Airflow's own pages."""
+
+    browser: Browser
+
+    @property
+    def address(self) -> str:
+        return self.platform.installation.address
+
+    def log_in(self, user: str = "admin") -> None:
+        self.browser.log_in(self.address, self.platform.password_of(user), user)
+
+    def see(self, picture: str) -> None:
+        if PICTURES is not None and picture:
+            self.browser.picture(PICTURES / f"{picture.replace(' ', '-')}.png")
+
+
+@dataclass
+class PageUser(BrowserUser):
+    """A user at the Streams page, and the stream of the platform, whose files wait to be fed."""
+
+    stage: Stage
+    files: ClickFiles
+    waiting: Path
+    clicks: int = field(default=0, init=False)
+
+    def click(self, selector: str, text: str | None = None) -> None:
+        self.clicks += 1
+        self.browser.click(selector, text)
+
+    def open_tab(self) -> None:
+        """Open the stream's page as a tab of its DAG."""
+        self.browser.open(f"{self.address}/dags/{self.platform.dag}/plugin/stream")
+        self.browser.wait_for_text("Timeline")
+
+    def act(self, label: str, why: str = "", **fields: str) -> None:
+        """Click the button of an action, and fill in its dialog."""
+        self.click(".actions button", label)
+        for name, value in fields.items():
+            self.browser.fill(f"#field-{name}", value)
+        if why:
+            self.browser.fill("#field-why", why)
+        self.click("dialog button[type=submit]")
+
+    def read_plan(self) -> str:
+        """Wait until the newest card has a plan that can be answered. Return what the card says."""
+        self.browser.wait_for_text("approve: waits for you", 300)
+        run = str(self.newest_run["dag_run_id"])
+        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+        enabled = "e.querySelector('.plan button.primary')?.disabled === false"
+        wait_until(lambda: True in self.browser.says(".change", enabled), 30, "a button, once the plan could be read")
+        return "\n".join(self.browser.says(".plan"))
+
+    def click_answer(self, answer: str, end: str, seconds: float = 400) -> None:
+        """Answer the plan on the page, and wait until its card says how it ended."""
+        self.click(".plan button", answer)
+        self.browser.wait_for_text(end, seconds)
+
+    def close_cards(self) -> None:
+        while self.browser.says(".change-head .quiet"):
+            self.browser.click(".change-head .quiet")
+
+    @property
+    def newest_run(self) -> dict[str, Any]:
+        """The newest run of the two DAGs with a form."""
+        dags = ("sessionizer.operate", "sessionizer.upgrade")
+        return max((run for dag in dags for run in self.platform.runs(dag)), key=lambda run: str(run["run_after"]))
+
+    def feed(self, count: int) -> None:
+        for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
+            (self.waiting / name).rename(self.stage.feed / name)
+        there = {file.name for file in self.stage.feed.glob("*.json")}
+        wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
+
+    def names_read(self) -> set[str]:
+        home = self.platform.home
+        found = [CheckpointLog(home.checkpoint(lineage)).committed() for lineage in origins_of(home)]
+        return {name for batches in found for batch in batches for name in batch.files}
+
+    def write_spec(self, spec: dict[str, Any]) -> None:
+        specs = Path(self.platform.installation.settings["SESSIONIZER_STREAMS"])
+        (specs / "clicks.yaml").write_text(yaml.safe_dump({**spec, "name": "clicks"}, sort_keys=False))
+
+
+@contextmanager
+def page_user(platform: Platform, files: int, first: int) -> Iterator[PageUser]:
+    """An admin who has logged in, over a stream that has read the ``first`` of its ``files``."""
+    root = platform.installation.root
+    stage = Stage.set_up(root, CLICKS, home=platform.installation.platform_home)
+    written = write_click_files(root / "waiting", files, rate=12)
+    with chromium() as browser:
+        user = PageUser(platform, browser, stage, written, root / "waiting")
+        platform.api.unpause(platform.dag)
+        user.feed(first)
+        platform.wait_for_driver()
+        browser.show_as(1280, 900)
+        user.log_in()
+        yield user
