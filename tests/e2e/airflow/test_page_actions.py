@@ -78,8 +78,7 @@ def test_an_operator_may_plan_and_not_approve(user: PageUser) -> None:
     user.browser.wait_for_text("savepoint: done", 240)
     user.close_cards()
     user.act("Restore …", why="olga asks")
-    user.browser.wait_for_text("approve: waits", 300)
-    user.browser.wait_for_text("another user must approve")
+    user.browser.wait_for_text("approve: waits for another user", 300)
     assert user.browser.says(".plan .buttons") == []
     user.see("operator")
     run = str(user.newest_run["dag_run_id"])
@@ -195,18 +194,19 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
 def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(user: PageUser) -> None:
     home, browser = user.platform.home, user.browser
     before, uid = active_lineage(home), user.platform.working_uid()
-    saved = savepoints_in(home.savepoints, epoch_ms())[-2].id
     user.open_tab()
+    browser.click("button", "1 h")
     browser.tab_to(".point", 150)
     browser.press("Home")
     for _ in range(40):
-        if saved in str(browser.ask(FOCUSED_LABEL)):
+        if str(browser.ask(FOCUSED_LABEL)).startswith("savepoint"):
             break
         browser.press("ArrowRight")
     browser.press("Enter")
     browser.wait_for_text("Restore to this savepoint …")
     browser.tab_to(".chosen button.primary")
     browser.press("Enter")
+    (saved,) = browser.says("#field-savepoint", "e.value")
     browser.tab_to("dialog button[type=submit]")
     browser.press("Enter")
     plan = user.read_plan()

@@ -35,5 +35,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module(name: str, browser: Browser) -> None:
-    run = f"found.tests[{json.dumps(name)}]()"
-    assert browser.ask(f"(() => {{ try {{ {run}; return ''; }} catch (error) {{ return String(error); }} }})()") == ""
+    run = f"await found.tests[{json.dumps(name)}]()"
+    script = f"(async () => {{ try {{ {run}; return ''; }} catch (error) {{ return String(error); }} }})()"
+    assert browser.ask(script) == ""

@@ -1,6 +1,6 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
 import { actionsOf, dagOf, reasonAgainst, restore } from '/assets/actions.js';
-import { errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
+import { Airflow, errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
 import { Changes } from '/assets/changes.js';
 import { el, show } from '/assets/dom.js';
 import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
@@ -82,6 +82,24 @@ test('the steps of a run', () => {
 test('why a run failed is the end of its log', () => {
   const lines = [['info', 'x'], ['error', 'stack'], ['error', 'refused:\n    a: 1'], ['error', 'What to do: put it back'], [undefined, 'group']];
   equal([errorsOf(lines.map(([level, event]) => ({ level, event }))), errorsOf([])], [['refused:\na: 1', 'What to do: put it back'], []]);
+});
+test('a plan waits for the user only if they may answer it', () => {
+  const waiting = { run: { state: 'running' }, states: { approve: 'awaiting_input' }, plan: {} };
+  equal([true, false].map((may) => stepsOf(waiting, may).steps[1].word), ['waits for you', 'waits for another user']);
+});
+test('a paused DAG is named, and not run', async () => {
+  const asked = [];
+  const airflow = Object.assign(new Airflow({ api: '' }), { call: async (method, path) => asked.push(method) && { ok: true, found: { is_paused: path.endsWith('.stop') } } });
+  const [paused, other] = [await airflow.run('clicks.stop', {}), await airflow.run('clicks.start', {})];
+  equal([paused.ok, paused.text.includes('clicks.stop'), other.ok, asked], [false, true, true, ['GET', 'GET', 'POST']]);
+});
+test('an answer that another user gave first is told as theirs', async () => {
+  const changes = changesOf(['operate']);
+  changes.airflow.answer = async () => ({ ok: false, status: 409, text: 'x' });
+  const [said, button] = [el('p'), el('button')];
+  await changes.answer(change('1').run, 'Reject', [button], said);
+  equal([said.textContent.includes('Another user'), button.disabled], [true, true]);
+  changes.node.remove();
 });
 function changesOf(mayAnswer) {
   const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer);

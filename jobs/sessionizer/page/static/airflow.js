@@ -28,8 +28,12 @@ export class Airflow {
     }
   }
 
-  run(dag, conf) {
-    return this.call('POST', `/dags/${encodeURIComponent(dag)}/dagRuns`, { logical_date: null, conf });
+  // A run of a paused DAG would wait for ever without a word.
+  async run(dag, conf) {
+    const path = `/dags/${encodeURIComponent(dag)}`;
+    const now = await this.call('GET', path);
+    if (now.ok && now.found.is_paused) return { ok: false, status: 409, text: `the DAG ${dag} is paused. Unpause it in Airflow, then ask again` };
+    return this.call('POST', `${path}/dagRuns`, { logical_date: null, conf });
   }
 
   // The runs of a stream that are not over, the newest first.
@@ -79,11 +83,12 @@ export function parsePlan(body) {
   };
 }
 
-// Where a run is: one word for each step, and whether it is over.
-export function stepsOf({ run, states, plan }) {
+// Where a run is: a few words for each step, and whether it is over.
+export function stepsOf({ run, states, plan }, mayAnswer = true) {
   const direct = ['savepoint', 'promote', 'test_alert'].find((name) => name === (run.conf || {}).verb);
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
   const words = { success: 'done', failed: 'failed', upstream_failed: 'failed', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
-  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? 'waits for you' : words[states[name]] || 'next' }));
+  const waits = mayAnswer ? 'waits for you' : 'waits for another user';
+  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : words[states[name]] || 'next' }));
   return { steps, isOver: run.state === 'success' || run.state === 'failed' };
 }

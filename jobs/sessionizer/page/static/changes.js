@@ -74,7 +74,7 @@ export class Changes {
 
   card(change) {
     const { run, plan, failure = [] } = change;
-    const { steps, isOver } = stepsOf(change);
+    const { steps, isOver } = stepsOf(change, this.mayAnswer.includes(run.dag_id));
     const close = el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close');
     const open = el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${this.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`) }, 'Open the run');
     const title = `${(run.conf.verb || 'upgrade').replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
@@ -108,8 +108,9 @@ export class Changes {
     said.focus({ preventScroll: true }); // its button has no focus any more
     const answer = await this.airflow.answer(run, option);
     if (!answer.ok) {
-      said.textContent = answer.status === 403 ? 'You may not answer this plan. It is not approved.' : `Nothing was approved: ${answer.text}.`;
-      buttons.forEach((button) => (button.disabled = answer.status === 403));
+      const refusals = { 403: 'You may not answer this plan. It is not approved.', 409: 'Another user has answered it meanwhile.' };
+      said.textContent = refusals[answer.status] || `Your answer was not taken: ${answer.text}.`;
+      buttons.forEach((button) => (button.disabled = answer.status in refusals));
       return;
     }
     said.textContent = option === 'Approve' ? 'Approved. It is carried out now.' : 'Rejected. The stream is not changed.';
