@@ -9,10 +9,13 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer_airflow.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
+APPROVERS = "SESSIONIZER_APPROVERS"
 WORKER_LIMIT = timedelta(minutes=10)
 """Execution timeout of a task, unless the task sets its own."""
 
@@ -75,3 +78,9 @@ def _task_defaults(owner: str) -> dict[str, Any]:
 def _document(spec: StreamSpec, documentation: str) -> str:
     about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
     return f"{documentation.strip()}\n\n{about}\n"
+
+
+def approvers_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the users who alone may approve. None are named if every user with the right may."""
+    named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
+    return tuple(each for each in named if each)

@@ -22,6 +22,7 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PlanImpossible
 from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.house import approvers_in
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 from sessionizer_airflow.operating.window import window_for_approval
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
 
 
-APPROVERS: Final = "SESSIONIZER_APPROVERS"
 DEFAULTS: Final = {"SESSIONIZER_APPROVAL_PATIENCE": "4 hours"}
 
 
@@ -59,12 +59,6 @@ class ApprovalSettings:
             patience_ms=duration_from({**DEFAULTS, **environment}, "approval_patience"),
             approvers=approvers_in(environment),
         )
-
-
-def approvers_in(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the ids of the users who alone may approve. None are named if every user with the right may."""
-    named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
-    return tuple(each for each in named if each)
 
 
 log = logging.getLogger(__name__)

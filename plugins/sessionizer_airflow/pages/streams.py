@@ -18,8 +18,7 @@ from sqlalchemy import select
 from sessionizer.home.names import Verb, dag_id, supervised_stream
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
-from sessionizer_airflow.house import PLATFORM
-from sessionizer_airflow.operating.approval import approvers_in
+from sessionizer_airflow.house import PLATFORM, approvers_in
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -97,9 +96,7 @@ def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
         "stop": may(stop, "POST", DagAccessEntity.RUN),
         "operate": may(OPERATE, "POST", DagAccessEntity.RUN),
         "upgrade": may(UPGRADE, "POST", DagAccessEntity.RUN),
-        "approve": [
-            dag for dag in (OPERATE, UPGRADE) if is_approver(user) and may(dag, "PUT", DagAccessEntity.HITL_DETAIL)
-        ],
+        "approve": [dag for dag in answered if may(dag, "PUT", DagAccessEntity.HITL_DETAIL)],
         "rows": may(dag_id, "GET", DagAccessEntity.TASK_LOGS),
     }
 

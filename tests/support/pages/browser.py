@@ -58,7 +58,7 @@ class Browser:
         self._call("Page.navigate", url=address)
 
     def log_in(self, address: str, password: str, user: str = USER) -> None:
-        """Log in to the Airflow at ``address``, whoever was logged in."""
+        """Log in to the Airflow at ``address``, and log out another user."""
         self.forget_user()
         self.open(address)
         self.fill("input[name=username]", user)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sessionizer_demo.local_airflow.api import wait_until
+from support.processes.live_airflow import tolerant
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
@@ -41,7 +42,7 @@ class OperateForm:
 
     def wait_for_plan(self, run: str) -> dict[str, Any]:
         """What is shown to whoever approves."""
-        wait_until(lambda: self.states(run).get("approve") == "awaiting_input", 300, "a plan")
+        wait_until(tolerant(lambda: self.states(run).get("approve") == "awaiting_input"), 300, "a plan")
         shown: dict[str, Any] = self.platform.api.call("GET", self.approval(run))
         return shown
 
@@ -60,7 +61,7 @@ class OperateForm:
         return log.count(ended) >= self.tries(run)["approve"]
 
     def wait_for_end(self, run: str, seconds: float = 240) -> str:
-        wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
+        wait_until(tolerant(lambda: self.state(run) in {"success", "failed"}), seconds, f"the end of {run}")
         return self.state(run)
 
     def clear(self, run: str, *tasks: str) -> None:

@@ -16,6 +16,7 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.pages.browser import Browser, chromium
 from support.pages.operate_form import OperateForm
 from support.places import REPOSITORY
+from support.processes.live_airflow import tolerant
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -90,7 +91,8 @@ class PageUser(BrowserUser):
         """Wait until the newest card has a plan that can be answered. Return what the card says."""
         self.browser.wait_for_text("approve: waits for you", 300)
         run = str(self.newest_run["dag_run_id"])
-        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+        noted = tolerant(lambda: self._is_noted_to_wait(run))
+        wait_until(noted, 60, "a scheduler that knows that the plan waits")
         enabled = "e.querySelector('.plan button.primary')?.disabled === false"
         wait_until(lambda: True in self.browser.says(".change", enabled), 30, "a button, once the plan could be read")
         return "\n".join(self.browser.says(".plan"))
@@ -128,7 +130,7 @@ class PageUser(BrowserUser):
 
 @contextmanager
 def page_user(platform: Platform, files: int, first: int) -> Iterator[PageUser]:
-    """An admin who has logged in, over a stream that has read the ``first`` of its ``files``."""
+    """Log an admin in, over a stream that has read the ``first`` of its ``files``."""
     root = platform.installation.root
     stage = Stage.set_up(root, CLICKS, home=platform.installation.platform_home)
     written = write_click_files(root / "waiting", files, rate=12)

@@ -17,7 +17,7 @@ from sqlalchemy.pool import StaticPool
 from airflow import settings
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.pages import streams
-from sessionizer_airflow.pages.streams import read_pauses, readable_dags, runnable_dags
+from sessionizer_airflow.pages.streams import OPERATE, UPGRADE, read_pauses, readable_dags, runnable_dags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,5 +100,7 @@ def test_the_streams_of_another_team_are_left_out_by_one_query(user: str, unseen
 
 
 def test_the_rights_on_a_stream_are_one_query(asked: list[str]) -> None:
-    assert set(runnable_dags(user_of("ours"), "stream_00.supervise").values()) == {True}
+    found = runnable_dags(user_of("ours"), "stream_00.supervise")
+    assert found.pop("approve") == [OPERATE, UPGRADE]
+    assert set(found.values()) == {True}
     assert len(asked) == 1
