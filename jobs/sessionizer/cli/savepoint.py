@@ -77,11 +77,11 @@ def create(  # noqa: PLR0913  one parameter per option
     live = read_driver(where, epoch_ms()).state.is_live
     name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
-    standing_of(where, batch)  # reports an error before Spark starts
+    lineage = standing_of(where, batch).lineage  # reports an error before Spark starts
     if live and not hurry:
         give_way()
     begun_at = epoch_ms()
-    with RunReporter(lambda: command_run(where, "savepoint", name, begun_at), say):
+    with RunReporter(lambda: command_run(where, "savepoint", name, begun_at, lineage), say):
         if native:
             made = make_native_savepoint(where, standing_of(where, batch), asked, _told)
         else:
