@@ -146,7 +146,7 @@ stack-test: .venv/.installed .tools/chromium
 # the pages with the files that they link to, at their places; --strict fails at a link or anchor that is not there
 docs: | $(UV)
 	rm -rf dist/pages && mkdir -p dist/pages
-	git ls-files --cached --others --exclude-standard '*.md' docs jobs dags | tar -cf - -T - | tar -xf - -C dist/pages
+	git ls-files --cached --others --exclude-standard '*.md' docs jobs dags examples | tar -cf - -T - | tar -xf - -C dist/pages
 	$(UV) tool run --quiet --from mkdocs-material==9.7.0 mkdocs build --strict --config-file release/mkdocs.yml
 
 lock: | $(UV)

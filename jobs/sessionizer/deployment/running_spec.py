@@ -185,10 +185,11 @@ def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
     with suppress(SessionizerError):
         source = find_stream(streams, home.name).source
         if source.format == "kafka":
-            named.update(source.options_from_environment.values())
+            named.update(source.environment_variables)
     with suppress(SessionizerError):
         lineage = active_lineage(home)
         record = SPEC_FILE.of(home, lineage).require() if lineage else None
         kept = record.document.get("source", {}) if record else {}
         named.update(map(str, (kept.get("options_from_environment") or {}).values()))
+        named.update(filter(None, [(kept.get("registry") or {}).get("credentials_from_environment")]))
     return frozenset(named)

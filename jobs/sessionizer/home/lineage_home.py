@@ -44,6 +44,11 @@ class LineageHome:
         return self.records / "unreadable_files.json"
 
     @property
+    def schema_ids(self) -> ControlPath:
+        """The ids in values that the registry is asked for, beside those of its subject."""
+        return self.records / "schema_ids.json"
+
+    @property
     def announced_timeouts(self) -> ControlPath:
         """The timeouts of clients that the query announced."""
         return self.records / ANNOUNCED_TIMEOUTS

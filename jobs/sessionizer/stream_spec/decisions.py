@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -22,10 +23,14 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {
         "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
-        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy",
+        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy", "source.schema.file",
     }
 )  # fmt: skip
 """Fields for display, and fields that configure work beside the stream."""
+
+_DIGITS: Final = 16
+SCHEMA_CONTENT: Final = "source.schema.content"
+"""Field with the content of a file, compared and shown by its digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,12 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
 
 
 def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value in nested objects, with its dotted path."""
+    """Yield each value in nested objects, with its dotted path. Of a schema's content the digest is yielded."""
     for name, value in block.items():
         if isinstance(value, dict):
             yield from leaves(value, f"{prefix}{name}.")
+        elif f"{prefix}{name}" == SCHEMA_CONTENT:
+            yield SCHEMA_CONTENT, f"sha256 {hashlib.sha256(str(value).encode()).hexdigest()[:_DIGITS]}"
         else:
             yield f"{prefix}{name}", value
 

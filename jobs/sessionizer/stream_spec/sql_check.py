@@ -51,7 +51,12 @@ def source_columns(source: Source) -> dict[str, str] | None:
     """Return the columns of a row of ``source`` with their types, None if the spec does not tell them."""
     if source.format == "delta":
         return None
-    columns = {"value": "string"} if source.columns is None else _declared(source.columns)
+    ddl = source.columns
+    if source.format == "kafka" and source.encoding in {"avro", "protobuf"}:
+        if source.value_schema is None:
+            return None  # the registry tells them
+        ddl = source.value_schema.columns
+    columns = {"value": "string"} if ddl is None else _declared(ddl)
     return columns and {**columns, **(_KAFKA if source.format == "kafka" else {}), **_OWN}
 
 

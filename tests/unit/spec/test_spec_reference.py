@@ -22,6 +22,7 @@ BLOCKS = [
     ("source.", "FilesSource"),
     ("source.", "DeltaSource"),
     ("source.", "KafkaSource"),
+    ("source.registry.", "Registry"),
     ("source.", "SocketSource"),
 ]
 

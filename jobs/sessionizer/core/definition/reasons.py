@@ -19,6 +19,8 @@ class QuarantineReason(StrEnum):
     """The reason why a row was quarantined."""
 
     MALFORMED = "malformed"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    """The value names a schema that the registry does not have, or one without the message of the source."""
     WRONG_TYPE = "wrong_type"
     INVALID_UTF8 = "invalid_utf8"
     OVERSIZED = "oversized"

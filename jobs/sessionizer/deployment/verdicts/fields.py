@@ -68,6 +68,11 @@ _IN_PLACE: Final = {
     "source.options_from_environment.": ("source secret changed", "it holds for rows that are read from now on"),
     "source.bootstrap_servers": ("brokers moved", "the topic and the position in it stay"),
     "source.encoding": ("encoding changed", "it holds for rows that are read from now on"),
+    "source.schema": ("schema changed", "it holds for rows that are read from now on"),
+    "source.schema.": ("schema changed", "it holds for rows that are read from now on"),
+    "source.message": ("message changed", "it holds for rows that are read from now on"),
+    "source.registry": ("registry changed", "it holds for rows that are read from now on"),
+    "source.registry.": ("registry changed", "it holds for rows that are read from now on"),
     "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
     "sink.path": ("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
     "sink.table": ("tables named", "the tables get the name from the next start on, an earlier name stays"),
@@ -87,7 +92,7 @@ def judge_field(stream: str, change: Change, state: OpenState, migrations: Migra
         return known
     if field.startswith("measures."):
         return _measure(change)
-    if field == "source.columns":
+    if field in {"source.columns", "source.schema.columns"}:
         return _source_columns(change)
     if field in {"source.host", "source.port"}:
         return judged(change, "socket moved", Verdict.IN_PLACE, "lines of a socket are read once wherever it is")

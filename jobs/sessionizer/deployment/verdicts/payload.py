@@ -148,7 +148,8 @@ def _payload(spec: Document) -> dict[str, str]:
 
 
 def _columns(spec: Document) -> dict[str, DeclaredColumn]:
-    return declared_columns(spec.get("source", {}).get("columns"))
+    source = spec.get("source", {})
+    return declared_columns(source.get("columns") or (source.get("schema") or {}).get("columns"))
 
 
 def _column(name: str, before: str | None, now: str | None) -> Change:

@@ -21,6 +21,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.session import java_version
@@ -107,8 +108,9 @@ class Preparation:
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
         """Examine the spec over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
+        asked = SchemaIds.of(self.home, lineage).asked() if lineage else frozenset()
         left_out = read_left_out(self.home, lineage)
-        examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out)
+        examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out, asked)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         self.signs.came_on()
         spec = self.running.spec

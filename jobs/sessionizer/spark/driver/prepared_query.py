@@ -15,6 +15,7 @@ from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -101,17 +102,19 @@ class PreparedQuery:
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """Return this query without the cause that ended it, and that cause. None if a new query would end alike.
 
-        A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew. Raises
-        SourceFilesGone, SourceUnreachable.
+        A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew, and so
+        is one whose values name another schema. Raises SourceFilesGone, SourceUnreachable.
         """
         if self.files.error is not None:
             raise self.files.error from error
         files = UnreadableFiles.of(self.home, self.lineage)
-        reason = self.files.reason() or files.meet(error, self.spark, self.spec) or columns_changed(error)
+        ids = SchemaIds.of(self.home, self.lineage)
+        reason = self.files.reason() or files.meet(error, self.spark, self.spec) or ids.meet(error)
+        reason = reason or columns_changed(error)
         if reason is None:
             return None
         left_out = read_left_out(self.home, self.lineage)
-        examined = examine(self.spark, self.spec, self.home.platform, files.uris(), left_out)
+        examined = examine(self.spark, self.spec, self.home.platform, files.uris(), left_out, ids.asked())
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
         return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage)), reason

@@ -92,6 +92,8 @@ def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource
         return source.model_copy(update={"path": str(folder)})
     if source.format == "delta":
         raise InvalidSpec("--input", str(folder), "a Delta table, because source.format is delta")
+    if source.encoding not in ("json", "text"):
+        raise InvalidSpec("--input", str(folder), f"a Delta table, because source.encoding is {source.encoding}")
     return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
 
 

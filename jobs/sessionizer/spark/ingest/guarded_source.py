@@ -32,12 +32,17 @@ def guarded_source(
     platform_home: Path,
     unreadable: Sequence[str] = (),
     left_out: LeftOut = NOTHING_LEFT_OUT,
+    schema_ids: frozenset[int] | None = None,
 ) -> Guarded:
     """Return the guarded rows of the source without its ``unreadable`` files. Rows of a ``left_out`` range are refused.
 
+    ``schema_ids``: as ``read_source`` has them.
+
     Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
     """
-    rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
+    rows = read_source(
+        spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True, schema_ids=schema_ids
+    )
     return guard(spark, leaving_out(drop_files(rows, unreadable), left_out, spec.source.format), spec)
 
 

@@ -17,6 +17,9 @@ from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.files import literal, read_files
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
+from sessionizer.spark.ingest.kafka_values.records import parse_records
+from sessionizer.spark.ingest.kafka_values.registry import RegistryClient
+from sessionizer.spark.ingest.kafka_values.writers import find_writers
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
@@ -38,10 +41,21 @@ RECORDS: Final = 5_000_000
 _LIMITS: Final = frozenset({"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger"})
 
 
-def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
+def read_source(
+    spark: SparkSession,
+    source: Source,
+    home: Path,
+    max_event_bytes: int,
+    *,
+    stream: bool,
+    schema_ids: frozenset[int] | None = None,
+) -> DataFrame:
     """Read the rows of ``source``, unbounded (``stream``) or all there is now.
 
-    Raises InvalidSpec if the source's own fields are wrong, and SourceFileUnfit if not ``stream``.
+    ``schema_ids``: ids of values beside those of the registry's subject, None if no other id may end the query.
+
+    Raises InvalidSpec if the source's own fields are wrong, and SourceFileUnfit if not ``stream``. Raises
+    SourceUnreachable if a registry does not answer.
     """
     reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
     match source.format:
@@ -50,7 +64,8 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
         case "delta":
             return _delta(reader, source, home)
         case "kafka":
-            return _kafka(reader, source, max_event_bytes)
+            records = reader.format("kafka").options(**kafka_options(source)).load()
+            return _parsed(records, source, max_event_bytes, schema_ids)
         case "socket":
             return _socket(reader, source, max_event_bytes)
 
@@ -128,7 +143,10 @@ def kafka_options(source: KafkaSource) -> dict[str, str]:
         "startingOffsets": source.starting_offsets,
         **isolation(source),
         **source.options,
-        **{option: _environment(option, name) for option, name in source.options_from_environment.items()},
+        **{
+            option: _environment(f"source.options_from_environment.{option}", name)
+            for option, name in source.options_from_environment.items()
+        },
         "kafka.bootstrap.servers": source.bootstrap_servers,
         "subscribe": source.topic,
         "includeHeaders": "true",
@@ -137,14 +155,21 @@ def kafka_options(source: KafkaSource) -> dict[str, str]:
     }
 
 
-def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
-    position = F.concat_ws("-", "topic", "partition", "offset")
-    about = F.struct(
-        F.col("key").cast("string").alias("key"), "topic", "partition", "offset", "timestamp", "headers"
-    ).alias("kafka")
-    lines = reader.format("kafka").options(**kafka_options(source)).load()
-    lines = lines.select(F.col("value").cast("string").alias("value"), position.alias(POSITION), about)
-    return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
+def _parsed(
+    records: DataFrame, source: KafkaSource, max_event_bytes: int, schema_ids: frozenset[int] | None
+) -> DataFrame:
+    """Parse ``records`` by the schemas that the spec and its registry have."""
+    reader = source.value_schema.content if source.value_schema is not None else ""
+    if source.registry is None:
+        return parse_records(records, source, max_event_bytes, None, reader)
+    variable, field = source.registry.credentials_from_environment, "source.registry.credentials_from_environment"
+    client = RegistryClient(
+        source.registry, source.encoding, None if variable is None else _environment(field, variable)
+    )
+    if source.registry.version is not None:
+        reader = client.version(source.registry.version).text
+    writers = find_writers(client, source, schema_ids or (), is_final=schema_ids is None)
+    return parse_records(records, source, max_event_bytes, writers, reader)
 
 
 def isolation(source: KafkaSource) -> dict[str, str]:
@@ -153,8 +178,7 @@ def isolation(source: KafkaSource) -> dict[str, str]:
     return {} if ISOLATION.lower() in given else {ISOLATION: "read_committed"}
 
 
-def _environment(option: str, name: str) -> str:
-    field = f"source.options_from_environment.{option}"
+def _environment(field: str, name: str) -> str:
     if not is_allowed(name, os.environ):
         allowed = ", ".join(allowed_patterns(os.environ)) or "no variable"
         raise InvalidSpec(field, name, f"{allowed}. Rename the variable, or ask the operator to add it to {ALLOWED}")

@@ -50,13 +50,14 @@ def examine(
     platform_home: Path,
     unreadable: Sequence[str] = (),
     left_out: LeftOut = NOTHING_LEFT_OUT,
+    schema_ids: frozenset[int] | None = None,
 ) -> Examined:
     """Resolve every expression of ``spec`` against its source. Writes nothing, reads no event.
 
-    ``unreadable``: files of the source not to read. ``left_out``: ranges whose rows are quarantined. Raises
-    InvalidSpec, naming the field.
+    ``unreadable``: files of the source not to read. ``left_out``: ranges whose rows are quarantined. ``schema_ids``:
+    ids in values that the registry is asked for, beside those of its subject. Raises InvalidSpec, naming the field.
     """
-    guarded = guarded_source(spark, spec, platform_home, unreadable, left_out)
+    guarded = guarded_source(spark, spec, platform_home, unreadable, left_out, schema_ids)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
         check_timeout_table(spark, located(spec.rules.client_timeouts_table, platform_home))

@@ -75,6 +75,7 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
     kept = [
         root.announced_timeouts,
         root.unreadable_files,
+        root.schema_ids,
         *([SOURCE_IDS_FILE.of(home, lineage).path] if same_source else []),
     ]
     found = {file.name: examine_json(file).value for file in kept}

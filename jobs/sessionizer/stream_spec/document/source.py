@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Text
 from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
+from sessionizer.stream_spec.document.value_schema import (
+    READ_BESIDE,
+    Registry,
+    ValueSchema,
+    check_value_schema,
+    read_schema,
+)
 
 
 def option_text(value: object) -> object:
@@ -26,6 +33,7 @@ OptionValue = Annotated[
 ]
 BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
 BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
+_IN_BYTES: Final = frozenset({"avro", "protobuf"})
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
 
@@ -153,13 +161,33 @@ class KafkaSource(SourceWithOptions):
         default="earliest",
         description="Where a new checkpoint begins. An existing one resumes at its position.",
     )
-    encoding: Literal["json", "text"] = Field(
-        description="How a record's value is written: json (an object), or text (in the column `value`).",
+    encoding: Literal["json", "text", "avro", "protobuf"] = Field(
+        description="How a record's value is written: json (an object), text (in the column `value`), avro or protobuf "
+        "(in bytes).",
     )
     columns: Text | None = Field(
         default=None,
         description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
+    )
+    message: Text | None = Field(
+        default=None,
+        description="Full name of the message that a value is, for protobuf.",
+        examples=["shop.Click"],
+    )
+    value_schema: Annotated[ValueSchema | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = (
+        Field(
+            default=None,
+            alias="schema",
+            description="File beside the spec with the schema that gives the columns: a record of Avro in JSON, or a "
+            "descriptor set of Protobuf.",
+            examples=["clicks.avsc"],
+        )
+    )
+    registry: Registry | None = Field(
+        default=None,
+        description="Registry of schemas. With it, values begin with Confluent's header, which names the schema that "
+        "each was written with.",
     )
     options_from_environment: dict[str, EnvironmentVariable] = Field(
         default_factory=dict,
@@ -183,10 +211,27 @@ class KafkaSource(SourceWithOptions):
             raise refusal(self.options[option], "Give it in one of the two blocks only", "options", option)
         return self
 
+    @field_validator("value_schema", mode="before")
+    @classmethod
+    def _schema_is_read(cls, value: object, info: ValidationInfo) -> object:
+        read = (info.context or {}).get(READ_BESIDE)
+        if value is None or read is None:
+            return value  # a recorded spec has the content
+        if not isinstance(value, str):
+            raise refusal(value, "the name of a file beside the spec")
+        return read_schema(value, info.data.get("encoding", ""), info.data.get("message"), read)
+
     @model_validator(mode="after")
     def _columns_fit_the_encoding(self) -> Self:
         check_columns(self.encoding, self.columns)
+        check_value_schema(self.encoding, self.value_schema, self.message, self.registry)
         return self
+
+    @property
+    def environment_variables(self) -> frozenset[str]:
+        """Variables of the driver's environment that the source needs."""
+        login = self.registry.credentials_from_environment if self.registry else None
+        return frozenset({*self.options_from_environment.values(), *([login] if login else [])})
 
 
 class SocketSource(Section):
@@ -219,10 +264,12 @@ def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) 
 
 
 def check_columns(encoding: str, columns: str | None) -> None:
-    """Refuse ``columns`` that are missing, or that text does not have."""
+    """Refuse ``columns`` that are missing, or that an encoding does not have."""
     if encoding == "text" and columns is not None:
         raise refusal(columns, "Omit it, because text has the column `value` only", "columns")
-    if encoding != "text" and columns is None:
+    if encoding in _IN_BYTES and columns is not None:
+        raise refusal(columns, "Omit it, because the schema gives the columns", "columns")
+    if encoding not in {"text", *_IN_BYTES} and columns is None:
         raise refusal(None, f"columns and types as Spark DDL, which {encoding} needs", "columns")
 
 

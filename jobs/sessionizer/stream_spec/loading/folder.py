@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -14,6 +16,7 @@ from pydantic import ValidationError
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.stream_spec.document.section import Shown
 from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.value_schema import READ_BESIDE
 from sessionizer.stream_spec.loading.problems import invalid_spec
 from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
 from sessionizer.stream_spec.loading.yaml_text import YamlDocument
@@ -113,7 +116,7 @@ def read_spec(path: Path) -> StreamSpec:
         kind = "empty" if document.data is None else type(document.data).__name__
         raise InvalidSpec("the spec", Shown(kind), "a block of `key: value` lines that starts with name", file=path)
     try:
-        return StreamSpec.model_validate(document.data)
+        return StreamSpec.model_validate(document.data, context={READ_BESIDE: partial(_read_beside, path)})
     except ValidationError as error:
         # not chained: pydantic's own message would repeat all of it in another language
         raise invalid_spec(error, document, path) from None
@@ -134,6 +137,16 @@ def read_text(path: Path) -> str:
         raise InvalidSpec("the file", Shown("unreadable"), f"a readable file ({error.strerror})", file=path) from error
     except UnicodeDecodeError as error:
         raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
+
+
+def _read_beside(spec: Path, name: str) -> bytes:
+    """Read the file ``name`` in the folder of the file ``spec``. Raises OSError, also if it is too large."""
+    path = spec.parent / name
+    kind = file_kind(path.stat().st_mode)
+    written = b"" if kind else _beginning(path, MOST_BYTES + 1)
+    if kind or len(written) > MOST_BYTES:
+        raise OSError(errno.EFBIG, kind or f"more than {MOST_BYTES:,} bytes")
+    return written
 
 
 def file_kind(mode: int) -> str | None:

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.redaction import redacted
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.rules import Rules
@@ -146,11 +147,13 @@ def value_at(data: object, path: YamlPath) -> object:
 
 
 def shown(value: object) -> object:
-    """Return ``value`` in YAML's words and at a readable length."""
+    """Return ``value`` in YAML's words, without credentials, and at a readable length."""
     if isinstance(value, dict | list):
         return Shown("a list" if isinstance(value, list) else "a block")
     if value is None or isinstance(value, bool):
         return Shown({None: "null", True: "true", False: "false"}[value])
+    if isinstance(value, str) and not isinstance(value, Shown):
+        value = redacted(value)
     written = repr(value)
     return value if len(written) <= LONGEST_SHOWN else Shown(written[:LONGEST_SHOWN] + "…")
 

@@ -1,0 +1,1 @@
+"""Values of Kafka's records, as columns of the source."""

@@ -1,0 +1,1 @@
+"""Schemas of values in bytes, as columns of a source."""

@@ -1,0 +1,131 @@
+"""Columns of an Avro schema, with the types that Spark's ``from_avro`` gives them. Pure, and without Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SIMPLE: Final = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "bytes": "binary",
+    "string": "string", "enum": "string", "fixed": "binary", "null": "void",
+}  # fmt: skip
+_LOGICAL: Final = {
+    ("int", "date"): "date",
+    ("long", "timestamp-millis"): "timestamp",
+    ("long", "timestamp-micros"): "timestamp",
+    ("long", "local-timestamp-millis"): "timestamp_ntz",
+    ("long", "local-timestamp-micros"): "timestamp_ntz",
+}
+_WIDER: Final = ((frozenset({"int", "bigint"}), "bigint"), (frozenset({"float", "double"}), "double"))
+"""Pairs of types that become one type, if a union is of the two."""
+
+
+def avro_columns(text: str) -> str:
+    """Return the columns of the record that ``text`` describes, as Spark DDL.
+
+    Raises ValueError, which says what is wrong, if it is no schema of a record, or of a record within itself.
+    """
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"an Avro schema in JSON ({error})") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("an Avro schema of a record")
+    return ", ".join(_Reading().columns(schema, ""))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The reading of a schema. ``named``: its named types so far. ``inside``: the records around the present place."""
+
+    named: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    inside: list[str] = field(default_factory=list)
+
+    def columns(self, record: Mapping[str, Any], space: str) -> list[str]:
+        """Return a column for each field of ``record``."""
+        return [f"{name} {kind}" for name, kind in self._fields(record, space)]
+
+    def _fields(self, record: Mapping[str, Any], space: str) -> Iterator[tuple[str, str]]:
+        name, space = self._note(record, space)
+        if name in self.inside:
+            raise ValueError(f"an Avro schema of records that end, not {name} within itself")
+        self.inside.append(name)
+        for each in _list_of(record, "fields"):
+            yield _text_of(each, "name"), self._type(each.get("type"), space)
+        self.inside.pop()
+
+    def _note(self, named: Mapping[str, Any], space: str) -> tuple[str, str]:
+        """Remember a named type, and return its full name and its namespace."""
+        own = _text_of(named, "name")
+        space = own.rpartition(".")[0] or str(named.get("namespace", space))
+        name = _full_name(own, space)
+        self.named[name] = {**named, "namespace": space}
+        return name, space
+
+    def _type(self, schema: object, space: str) -> str:
+        if isinstance(schema, str):
+            return _SIMPLE.get(schema) or self._reference(schema, space)
+        if isinstance(schema, list):
+            return self._union(schema, space)
+        if isinstance(schema, dict):
+            return self._described(schema, space)
+        raise ValueError(f"an Avro schema, not {schema!r} in it")
+
+    def _reference(self, name: str, space: str) -> str:
+        found = self.named.get(_full_name(name, space))
+        if found is None:
+            raise ValueError(f"an Avro schema whose types are all declared: {name} is not")
+        return self._described(found, space)
+
+    def _described(self, schema: Mapping[str, Any], space: str) -> str:
+        match schema.get("type"):
+            case "record":
+                return f"struct<{', '.join(f'{name}: {kind}' for name, kind in self._fields(schema, space))}>"
+            case "array":
+                return f"array<{self._type(schema.get('items'), space)}>"
+            case "map":
+                return f"map<string, {self._type(schema.get('values'), space)}>"
+            case "enum" | "fixed" as kind:
+                self._note(schema, space)
+                return self._logical(schema, kind, space)
+            case str() as kind:
+                return self._logical(schema, kind, space)
+            case inner:
+                return self._type(inner, space)
+
+    def _logical(self, schema: Mapping[str, Any], kind: str, space: str) -> str:
+        logical = schema.get("logicalType")
+        if logical == "decimal" and kind in {"bytes", "fixed"}:
+            return f"decimal({schema.get('precision')},{schema.get('scale', 0)})"
+        return _LOGICAL.get((kind, str(logical))) or self._type(kind, space)
+
+    def _union(self, branches: list[object], space: str) -> str:
+        kinds = [self._type(branch, space) for branch in branches if branch != "null"]
+        if len(kinds) == 1:
+            return kinds[0]
+        for pair, wider in _WIDER:
+            if set(kinds) == pair:
+                return wider
+        return f"struct<{', '.join(f'member{number}: {kind}' for number, kind in enumerate(kinds))}>"
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _text_of(block: object, key: str) -> str:
+    found = block.get(key) if isinstance(block, dict) else None
+    if not isinstance(found, str):
+        raise ValueError(f"an Avro schema with a {key} for each record and field")  # noqa: TRY004  wrong content
+    return found
+
+
+def _list_of(block: Mapping[str, Any], key: str) -> list[Any]:
+    found = block.get(key)
+    if not isinstance(found, list):
+        raise ValueError(f"an Avro schema with a list of {key} in each record")  # noqa: TRY004  wrong content
+    return found

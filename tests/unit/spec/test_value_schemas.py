@@ -1,0 +1,197 @@
+"""Schemas of values in bytes: the columns they give, the file beside the spec, and the fields around them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from sessionizer.deployment.verdicts.judge import spec_differences
+from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
+from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.errors import InvalidSpec
+from sessionizer.stream_spec.decisions import decisions_of, document_of, spec_fingerprint
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.sql_check import check_sql, source_columns
+from sessionizer.stream_spec.value_schemas.avro import avro_columns
+from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
+from support.faults.spoiled_specs import changed
+from support.streams.example_streams import EXAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIELDS = [{"name": "u", "type": "string"}, {"name": "i", "type": "string"}, {"name": "page", "type": "string"}]
+TIME = {"name": "t", "type": {"type": "long", "logicalType": "timestamp-millis"}}
+IN_PLACE = Verdict.IN_PLACE
+AVRO = {"format": "kafka", "bootstrap_servers": "broker:9092", "topic": "clicks", "encoding": "avro"}
+REGISTRY = {"url": "https://registry:8081", "subject": "clicks-value"}
+
+
+def record(*fields: Any, **others: Any) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": list(fields), **others})
+
+
+def read(folder: Path, text: str = record(*FIELDS, TIME), **source: Any) -> StreamSpec:
+    (folder / "visits.avsc").write_text(text)
+    spec = changed({"source": {**AVRO, "schema": "visits.avsc", **source}})
+    (folder / "visits.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    return load_stream(folder / "visits.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("int", "int"),
+        (["null", "long"], "bigint"),
+        (["int", "long"], "bigint"),
+        (["float", "null", "double"], "double"),
+        (["string", "int"], "struct<member0: string, member1: int>"),
+        ({"type": "int", "logicalType": "date"}, "date"),
+        ({"type": "long", "logicalType": "timestamp-micros"}, "timestamp"),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, "timestamp_ntz"),
+        ({"type": "string", "logicalType": "uuid"}, "string"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "decimal(9,2)"),
+        ({"type": "fixed", "name": "F", "size": 4}, "binary"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "string"),
+        ({"type": "array", "items": ["null", "string"]}, "array<string>"),
+        ({"type": "map", "values": {"type": "array", "items": "bytes"}}, "map<string, array<binary>>"),
+        ({"type": "record", "name": "P", "fields": [{"name": "x", "type": "double"}]}, "struct<x: double>"),
+    ],
+)
+def test_each_type_of_avro_is_a_type_of_spark(kind: Any, column: str) -> None:
+    assert avro_columns(record({"name": "f", "type": kind})) == f"f {column}"
+
+
+def test_a_type_that_is_named_once_may_be_used_again() -> None:
+    inner = {"type": "record", "name": "P", "namespace": "geo", "fields": [{"name": "x", "type": "int"}]}
+    fields = [{"name": "a", "type": inner}, {"name": "b", "type": ["null", "geo.P"]}]
+    assert avro_columns(record(*fields, namespace="shop")) == "a struct<x: int>, b struct<x: int>"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "in JSON"),
+        ('"string"', "of a record"),
+        (record({"name": "f", "type": "R"}), "R within itself"),
+        (record({"name": "f", "type": "Unheard"}), "Unheard is not"),
+        (record({"type": "int"}), "a name"),
+        ('{"type": "record", "name": "R"}', "a list of fields"),
+        (record({"name": "f", "type": 7}), "not 7"),
+    ],
+)
+def test_what_is_no_schema_of_a_record_is_said(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        avro_columns(text)
+
+
+def test_a_message_gives_its_columns() -> None:
+    content = (EXAMPLES / "protobuf_clicks.desc").read_bytes()
+    assert protobuf_columns(content, "shop.Click") == (
+        "event_id string, user_id string, at timestamp, kind string, page string, amount_cents bigint, "
+        "items array<struct<sku: string, count: bigint>>, labels map<string, string>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "said"),
+    [
+        (b"\xff", "shop.Click", "as protoc writes it"),
+        (None, "shop.Clack", "the message shop.Clack"),
+        (None, "Tree", "Tree within itself"),
+    ],
+)
+def test_what_is_no_descriptor_of_the_message_is_said(content: bytes | None, message: str, said: str) -> None:
+    tree = FileDescriptorSet()
+    file = tree.file.add(name="tree.proto", syntax="proto3")
+    kind = file.message_type.add(name="Tree")
+    kind.field.add(name="left", number=1, type="TYPE_MESSAGE", label="LABEL_OPTIONAL", type_name=".Tree")
+    with pytest.raises(ValueError, match=said):
+        protobuf_columns(tree.SerializeToString() if content is None else content, message)
+
+
+def test_a_spec_records_the_content_of_its_schema(tmp_path: Path) -> None:
+    spec = read(tmp_path)
+    check_sql(spec)
+    assert set(source_columns(spec.source) or ()) >= {"u", "i", "t", "page", "kafka"}
+    document = document_of(spec)
+    assert json.loads(document["source"]["schema"]["content"])["fields"][0]["name"] == "u"
+    (tmp_path / "visits.avsc").unlink()
+    assert StreamSpec.model_validate(json.loads(json.dumps(document))) == spec
+
+
+def test_a_changed_schema_is_another_spec_and_its_name_is_not(tmp_path: Path) -> None:
+    first = read(tmp_path)
+    more = read(tmp_path, record(*FIELDS, TIME, {"name": "more", "type": "int"}))
+    assert spec_fingerprint(first) != spec_fingerprint(more)
+    assert decisions_of(more)["source.schema.content"].startswith("sha256 ")
+    (tmp_path / "other.avsc").write_text((tmp_path / "visits.avsc").read_text())
+    assert spec_fingerprint(read(tmp_path, schema="other.avsc")) == spec_fingerprint(more)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        (record(*FIELDS, TIME, {"name": "more", "type": "int"}), {"source column added": IN_PLACE}),
+        (record(FIELDS[0], FIELDS[1], TIME), {"source column dropped": IN_PLACE}),
+        (
+            record(*FIELDS[:2], TIME, {"name": "page", "type": "long"}),
+            {"source column retyped": IN_PLACE, "column of another type": Verdict.INCOMPATIBLE},
+        ),
+        (record(*FIELDS, TIME, doc="with words"), {}),
+    ],
+)
+def test_an_upgrade_shows_a_changed_schema_by_its_columns(
+    tmp_path: Path, schema: str, kinds: dict[str, Verdict]
+) -> None:
+    before, now = document_of(read(tmp_path)), document_of(read(tmp_path, schema))
+    found = spec_differences(before, now, OpenState(), SinkColumns(), MigrationEffects.of(()))
+    assert {each.kind: each.verdict for each in found} == {"schema changed": IN_PLACE, **kinds}
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"schema": "absent.avsc"}, "source.schema"),
+        ({"schema": "../visits.avsc"}, "source.schema"),
+        ({"schema": "/etc/passwd"}, "source.schema"),
+        ({"schema": "visits.yaml"}, "source.schema"),
+        ({"schema": {"file": "visits.avsc", "columns": "u string", "content": "{}"}}, "source.schema"),
+        ({"schema": None}, "source.schema"),
+        ({"columns": "u string"}, "source.columns"),
+        ({"message": "shop.Click"}, "source.message"),
+        ({"encoding": "protobuf"}, "source.message"),
+        ({"encoding": "protobuf", "message": "shop.Click"}, "source.schema"),
+        ({"encoding": "text"}, "source.schema"),
+        ({"encoding": "json", "columns": "u string", "schema": None, "registry": REGISTRY}, "source.registry"),
+        ({"registry": REGISTRY, "schema": None}, "source.schema"),
+        ({"registry": {**REGISTRY, "version": 3}}, "source.registry.version"),
+        ({"registry": {**REGISTRY, "version": 0}, "schema": None}, "source.registry.version"),
+        ({"registry": {**REGISTRY, "url": "ftp://registry"}}, "source.registry.url"),
+        ({"registry": {**REGISTRY, "url": "https://"}}, "source.registry.url"),
+        ({"registry": {**REGISTRY, "url": "https://ada:secret@registry"}}, "source.registry.url"),
+        ({"registry": {**REGISTRY, "url": "https://registry?token=secret"}}, "source.registry.url"),
+        ({"registry": {**REGISTRY, "subject": "a/b"}}, "source.registry.subject"),
+        ({"registry": {**REGISTRY, "pasword": "x"}}, "source.registry.pasword"),
+        ({"registry": {**REGISTRY, "credentials_from_environment": "ada:secret"}},
+         "source.registry.credentials_from_environment"),
+    ],
+)  # fmt: skip
+def test_fields_that_do_not_fit_are_refused_by_name(tmp_path: Path, source: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        read(tmp_path, **source)
+    assert caught.value.field == field
+    assert "secret" not in str(caught.value)
+
+
+def test_the_registry_may_give_the_columns(tmp_path: Path) -> None:
+    spec = read(tmp_path, schema=None, registry={**REGISTRY, "version": 3})
+    assert source_columns(spec.source) is None
+    assert spec.source.format == "kafka"
+    assert spec.source.environment_variables == frozenset()
