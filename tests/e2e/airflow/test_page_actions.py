@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 SPEC, SETTINGS = PAGE_SPEC, PAGE_SETTINGS
-FILES, FIRST = 8, 3
+FILES, FIRST = 9, 3
 MEASURED = {**CLICKS, "measures": {"pages": "count(distinct page)"}}
 PAYLOAD = {**CLICKS["mapping"]["payload"], "agent": "device"}
 WITH_COLUMN = {**MEASURED, "mapping": {**CLICKS["mapping"], "payload": PAYLOAD}}
@@ -103,7 +103,7 @@ def test_a_foreign_page_can_ask_for_nothing(user: PageUser) -> None:
 
 def test_a_stream_is_stopped_by_clicks(user: PageUser) -> None:
     user.open_tab()
-    uid = user.platform.working_uid()
+    uid = user.platform.look().uid
     assert uid
     user.act("Stop", why="maintenance of the source")
     user.browser.wait_for_text("Airflow has it")
@@ -117,6 +117,7 @@ def test_a_stream_is_stopped_by_clicks(user: PageUser) -> None:
 
 
 def test_a_stream_is_started_by_keyboard_alone(user: PageUser) -> None:
+    uid = user.platform.look().uid
     user.open_tab()
     user.browser.tab_to(".actions button", 150)
     assert user.browser.ask(FOCUSED_TEXT) == "Start"
@@ -127,7 +128,8 @@ def test_a_stream_is_started_by_keyboard_alone(user: PageUser) -> None:
     user.browser.press("Escape")
     wait_until(lambda: user.browser.says("dialog") == [], 10, "a dialog that is closed")
     assert user.browser.ask(FOCUSED_TEXT) in {"Start", "Stop"}, "the focus is where it was"
-    user.platform.wait_for_driver(seconds=240)
+    user.platform.wait_for_launch(other_than=uid, seconds=240)
+    user.feed(1)
     wait_for_mark(user, "start")
     wait_until(
         lambda: "Stop" in [name for name, _, _ in user.browser.says(".actions", ACTIONS)[0]], 30, "a stop button"
@@ -152,18 +154,18 @@ def test_a_savepoint_that_is_asked_for_twice_in_a_moment_is_made_once(user: Page
 
 def test_an_upgrade_goes_on_in_place(user: PageUser) -> None:
     home = user.platform.home
-    uid = user.platform.working_uid()
+    uid = user.platform.look().uid
     user.write_spec(MEASURED)
     user.open_tab()
     user.act("Upgrade …", why="count pages")
     plan = user.read_plan()
     assert "measures.pages" in plan
-    assert user.platform.working_uid() == uid, "a plan leaves the stream alone"
+    assert user.platform.look().uid == uid, "a plan leaves the stream alone"
     user.see("upgrade")
     user.click_answer("Approve", "carry out: done")
     (record,) = read_operations(home)
     assert (record.verb, record.by, record.outcome) == ("upgrade", "admin (Airflow)", Ending.DONE)
-    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    user.platform.wait_for_launch(other_than=uid, seconds=240)
     kept = SPEC_FILE.of(home, active_lineage(home) or "").require()
     assert kept is not None
     assert kept.document["measures"] == MEASURED["measures"]
@@ -173,7 +175,7 @@ def test_an_upgrade_goes_on_in_place(user: PageUser) -> None:
 
 
 def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: PageUser) -> None:
-    home, uid = user.platform.home, user.platform.working_uid()
+    home, uid = user.platform.home, user.platform.look().uid
     user.write_spec(WITH_COLUMN)
     user.open_tab()
     user.act("Upgrade …", why="a column more")
@@ -188,12 +190,12 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
     user.close_cards()
     user.write_spec(MEASURED)
     assert [each.verb for each in read_operations(home)] == ["upgrade"]
-    assert user.platform.working_uid() == uid
+    assert user.platform.look().uid == uid
 
 
 def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(user: PageUser) -> None:
     home, browser = user.platform.home, user.browser
-    before, uid = active_lineage(home), user.platform.working_uid()
+    before, uid = active_lineage(home), user.platform.look().uid
     user.open_tab()
     browser.click("button", "1 h")
     browser.tab_to(".point", 150)
@@ -220,7 +222,7 @@ def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(u
     lineage = active_lineage(home)
     assert lineage == record.lineage_to != before
     user.close_cards()
-    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    user.platform.wait_for_launch(other_than=uid, seconds=240)
     browser.wait_for_text("Promote", 60)
     user.see("canary")
     user.act("Promote")
@@ -247,7 +249,7 @@ def test_a_restore_that_deleted_rows_cannot_be_rolled_back(user: PageUser) -> No
 
 def test_a_canary_is_rejected_by_clicks(user: PageUser) -> None:
     home, browser = user.platform.home, user.browser
-    before, uid = active_lineage(home), user.platform.working_uid()
+    before, uid = active_lineage(home), user.platform.look().uid
     user.open_tab()
     user.act("Savepoint")
     browser.wait_for_text("savepoint: done", 240)
@@ -256,7 +258,7 @@ def test_a_canary_is_rejected_by_clicks(user: PageUser) -> None:
     user.read_plan()
     user.click_answer("Approve", "carry out: done")
     user.close_cards()
-    second = user.platform.wait_for_driver(other_than=uid, seconds=240)
+    second = user.platform.wait_for_launch(other_than=uid, seconds=240)
     assert active_lineage(home) != before
     user.feed(1)
     browser.wait_for_text("Reject the canary …", 60)
@@ -268,12 +270,12 @@ def test_a_canary_is_rejected_by_clicks(user: PageUser) -> None:
     record = read_operations(home)[-1]
     assert (record.verb, record.lineage_to, record.outcome) == ("rollback", before, Ending.DONE)
     assert active_lineage(home) == before
-    user.platform.wait_for_driver(other_than=second, seconds=240)
+    user.platform.wait_for_launch(other_than=second, seconds=240)
     wait_for_mark(user, "command rollback")
 
 
 def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
-    home, browser, uid = user.platform.home, user.browser, user.platform.working_uid()
+    home, browser, uid = user.platform.home, user.browser, user.platform.look().uid
     user.open_tab()
     user.act("Restore …", why="one")
     user.act("Restore …", why="two")
@@ -282,7 +284,7 @@ def test_of_two_plans_the_later_answer_changes_nothing(user: PageUser) -> None:
     user.see("two plans")
     user.click_answer("Approve", "carry out: done")
     operations = len(read_operations(home))
-    user.platform.wait_for_driver(other_than=uid, seconds=240)
+    user.platform.wait_for_launch(other_than=uid, seconds=240)
     user.feed(1)
     user.click_answer("Approve", "carry out: failed")
     browser.wait_for_text("What to do")

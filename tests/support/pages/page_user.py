@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
@@ -60,6 +60,12 @@ class BrowserUser(OperateForm):
             self.browser.picture(PICTURES / f"{picture.replace(' ', '-')}.png")
 
 
+class UpgradeForm(OperateForm):
+    """Form of the other DAG."""
+
+    dag: ClassVar = "sessionizer.upgrade"
+
+
 @dataclass
 class PageUser(BrowserUser):
     """A user at the Streams page, and the stream of the platform, whose files wait to be fed."""
@@ -90,8 +96,9 @@ class PageUser(BrowserUser):
     def read_plan(self) -> str:
         """Wait until the newest card has a plan that can be answered. Return what the card says."""
         self.browser.wait_for_text("approve: waits for you", 300)
-        run = str(self.newest_run["dag_run_id"])
-        noted = tolerant(lambda: self._is_noted_to_wait(run))
+        run = self.newest_run
+        form = (UpgradeForm if run["dag_id"] == UpgradeForm.dag else OperateForm)(self.platform)
+        noted = tolerant(lambda: form._is_noted_to_wait(run["dag_run_id"]))
         wait_until(noted, 60, "a scheduler that knows that the plan waits")
         enabled = "e.querySelector('.plan button.primary')?.disabled === false"
         wait_until(lambda: True in self.browser.says(".change", enabled), 30, "a button, once the plan could be read")
@@ -109,7 +116,7 @@ class PageUser(BrowserUser):
     @property
     def newest_run(self) -> dict[str, Any]:
         """The newest run of the two DAGs with a form."""
-        dags = ("sessionizer.operate", "sessionizer.upgrade")
+        dags = (OperateForm.dag, UpgradeForm.dag)
         return max((run for dag in dags for run in self.platform.runs(dag)), key=lambda run: str(run["run_after"]))
 
     def feed(self, count: int) -> None:

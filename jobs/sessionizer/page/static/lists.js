@@ -28,7 +28,7 @@ export function findingOf(finding) {
 }
 
 export function factsOf(row, at, now) {
-  const wanted = row.desired ? `${row.desired.state.toLowerCase()}${row.desired.by ? `, by ${row.desired.by}` : ''}` : NOTHING;
+  const wanted = row.desired ? [row.desired.state.toLowerCase(), row.desired.by && `by ${row.desired.by}`, row.desired.why].filter(Boolean).join(', ') : NOTHING;
   const facts = [
     ['Wanted', wanted], ['State', row.state.toLowerCase().replace('_', ' ')],
     ['Driver heard', ago(row.heard_at, now), isSilent(row, at) ? 'silent' : ''],
