@@ -95,7 +95,8 @@ class Stacked:
         saved = {each.id: each.manifest for each in savepoints_in(home.savepoints, epoch_ms())}
         found: list[tuple[Any, int | None]] = []
         for record in read_operations(self.platform.home):
-            manifest = saved[record.savepoint or ""]
+            # an upgrade carries over the savepoint that it makes itself
+            manifest = saved[record.savepoint or f"{record.verb}-{record.id}"]
             assert manifest is not None
             found.append((home.checkpoint(record.lineage_from), manifest.batch_id))
         return [*found, (self.stage.checkpoint, None)]
@@ -141,6 +142,7 @@ def test_every_part_is_healthy(stacked: Stacked) -> None:
     if PICTURES is not None:
         with chromium() as browser:
             airflow = stacked.platform.installation
+            browser.show_as(1200, 480)
             browser.log_in(airflow.address, airflow.password)
             browser.open(f"{airflow.address}/plugin/streams")
             said = re.compile(r"(?<!un)healthy")
