@@ -1,0 +1,94 @@
+"""A straggler of a real driver: a partition with most of the events.
+
+It is named after two batches in the heartbeat, in ``status`` and on the page, and told after five minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
+from sessionizer.control.records.airflow_records import Ailment, Health
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import request_stop
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
+from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.streams import find_view
+from sessionizer.home.clock import epoch_ms
+from sessionizer.page.reader import PageReader
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.supervision.health import alert_on_change, examined
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.processes.driver_process import DriverProcess
+from support.streams.kafka_clicks import kafka_spec
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.processes.kafka_broker import KafkaBroker
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+def test_a_partition_with_most_of_the_events_is_named_and_told(
+    tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    spec = kafka_spec(kafka_broker.bootstrap_servers, kafka_topic)
+    spec["source"]["options"] = {"maxOffsetsPerTrigger": 500}
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for number in range(20_040):
+        partition = 1 if number < 40 else 0
+        producer.produce(kafka_topic, json.dumps(event(number)), f"u{number % 50}", partition=partition)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    stage = Stage.set_up(tmp_path, spec)
+    beat, straggler = beat_with_straggler(stage)
+    assert (straggler.kind, straggler.name) == (StragglerKind.PARTITION, f"{kafka_topic}-0")
+    assert (straggler.behind or 0) > 1_000
+    assert_told(beat, straggler)
+
+
+def event(number: int) -> dict[str, Any]:
+    return {"event_id": str(number), "user_id": f"u{number % 50}", "ts": epoch_ms(), "type": "view"}
+
+
+def beat_with_straggler(stage: Stage) -> tuple[Heartbeat, Straggler]:
+    """The heartbeat of a real driver that names a straggler. Status and page name it meanwhile."""
+    home = stage.stream_home
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(lambda: named(stage) is not None, "a straggler with a name", within_s=400)
+        health = find_view(stage.home, stage.streams, stage.name).health
+        (row,) = PageReader(stage.home, stage.streams).fleet()["streams"]
+        found = named(stage)
+        request_stop(home, "a", "a test")
+        assert driver.wait() == 0, driver.said[-4_000:]
+    assert found is not None
+    (finding,) = [each for each in health.findings if each.rule == "straggler"]
+    assert finding.word is Word.WARNING, "it may be over with the next batch"
+    assert found[1].name in finding.what
+    assert row["health"]["word"] != Word.HEALTHY
+    return found
+
+
+def named(stage: Stage) -> tuple[Heartbeat, Straggler] | None:
+    beat = HEARTBEAT_FILE.of(stage.stream_home).read()
+    return None if beat is None or beat.straggler is None else (beat, beat.straggler)
+
+
+def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
+    assert straggler.batches >= NAMED_AFTER
+    before, desired, policy = Health(worked_at=beat.at), Desired(DesiredState.RUNNING), SupervisionPolicy()
+    at = straggler.since + TOLD_AFTER_MS
+    assert examined(before, beat, desired, policy, at).ailment is None
+    after = examined(before, beat, desired, policy, at + 1)
+    assert after.ailment is Ailment.STRAGGLER
+    alert = alert_on_change("clicks", before, after, beat, desired, at + 1)
+    assert alert is not None
+    assert alert.kind is Kind.STRAGGLER
+    assert straggler.name in alert.reason
+    assert alert.what_to_do
