@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import packing, schema
-from sessionizer.core.wire.canonical import comes_back, log_of, typed_rows, write_admissions_as_text
+from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, told_schema, typed_rows
 from sessionizer.core.wire.codec import decode, mark_admitted
 from sessionizer.core.wire.packing import packed, shares
 
@@ -49,6 +49,11 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
     return typed_rows(log, 0)
 
 
+def told(rows: pa.Table) -> pa.Table:
+    """The rows as Spark passes them on: with their admissions as text."""
+    return code_admissions(rows).cast(told_schema(rows.schema))
+
+
 @pytest.mark.usefixtures("divided_at_once")
 @settings(max_examples=100, deadline=None)
 @given(
@@ -60,7 +65,7 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
 def test_each_group_gets_its_rows_and_all_of_them(
     events: list[tuple[str, int]], at_a_time: int, seed: int, *, as_text: bool
 ) -> None:
-    rows = write_admissions_as_text(rows_of(events)) if as_text else rows_of(events)
+    rows = told(rows_of(events)) if as_text else rows_of(events)
     groups = [ord(key) % 3 for key in rows.column(schema.KEY).to_pylist()]
     grouped = rows.append_column(GROUP, pa.array(groups, pa.int32()))
     mixed = grouped.take(pa.array(random.Random(seed).sample(range(len(groups)), len(groups)), pa.int64()))

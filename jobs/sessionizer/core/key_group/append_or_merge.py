@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.admission import admit, aligned, earliest_due, latest_due
@@ -148,7 +147,7 @@ def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds
     plan = _plan_next(shared.aligned(due, group), undecided, bounds)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     open_in_group = OpenInGroup(
-        sessions=int(pc.count_distinct(keys).as_py()),
+        sessions=len(keys.unique()),
         latest_due_ms=latest(shared.aligned(latest(*map(latest_due, log)), group), plan.at),
         held_bytes=sum(int(table.nbytes) for table in log),
         admitted=0,
@@ -217,7 +216,7 @@ def _merge(
 def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenInGroup:
     """Return what a batch that was only appended adds to the open events."""
     return OpenInGroup(
-        sessions=int(pc.count_distinct(new.column(schema.KEY)).as_py()),
+        sessions=len(new.column(schema.KEY).unique()),
         latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
         held_bytes=int(new.nbytes),
         admitted=new.num_rows,

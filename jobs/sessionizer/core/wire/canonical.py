@@ -112,8 +112,8 @@ def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
     return rows.take(pa.array(positions))
 
 
-def write_admissions_as_text(rows: pa.Table, renamed: Callable[[Sequence[str]], list[str]] | None = None) -> pa.Table:
-    """Return canonical rows with their admissions as JSON, which costs Spark less than a struct.
+def code_admissions(rows: pa.Table, renamed: Callable[[Sequence[str]], list[str]] | None = None) -> pa.Table:
+    """Return canonical rows with their admissions as JSON, each text once, which costs less than structs.
 
     ``renamed`` returns the columns that an event has from now on, if it came with the given ones.
     """
@@ -121,16 +121,14 @@ def write_admissions_as_text(rows: pa.Table, renamed: Callable[[Sequence[str]], 
     for admission, positions in _batches(rows):
         codes[positions] = len(texts)
         texts.append(json.dumps({**admission, "columns": (renamed or list)(admission["columns"])}))
-    told = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts, pa.string())).cast(pa.string())
+    told = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts, pa.string()))
     return rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, told)
 
 
-def code_admissions(rows: pa.Table) -> pa.Table:
-    """Return canonical rows whose admissions, if they are text, are kept once each."""
-    place = rows.schema.get_field_index(ADMISSION)
-    if rows.schema.field(place).type != pa.string():
-        return rows
-    return rows.set_column(place, ADMISSION, rows.column(place).dictionary_encode())
+def told_schema(canonical: pa.Schema) -> pa.Schema:
+    """Return the ``canonical`` schema with admissions as text, in which Spark passes them on."""
+    place = canonical.get_field_index(ADMISSION)
+    return canonical.set(place, canonical.field(place).with_type(pa.string()))
 
 
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, taken
+from sessionizer.core.wire.canonical import ADMISSION, comes_back, log_of, taken
 from sessionizer.core.wire.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
 
 
 def _divided(batches: list[pa.RecordBatch], group: str) -> Iterator[Share]:
-    rows = code_admissions(pa.Table.from_batches(batches).combine_chunks())
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    place = rows.schema.get_field_index(ADMISSION)
+    if rows.schema.field(place).type == pa.string():
+        rows = rows.set_column(place, ADMISSION, rows.column(place).dictionary_encode())
     groups = rows.column(group).to_numpy()
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))

@@ -31,7 +31,8 @@ def open_events_in(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column("blob"):
-                yield from opened(blob.as_buffer())
+                found = opened(blob.as_buffer()).read_all()
+                yield from (found if found.schema.equals(shape) else found.cast(shape)).to_batches()
 
     blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
     return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))

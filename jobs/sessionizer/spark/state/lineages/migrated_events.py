@@ -16,7 +16,7 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
 from sessionizer.core.wire import rows
-from sessionizer.core.wire.canonical import canonical_schema, write_admissions_as_text
+from sessionizer.core.wire.canonical import canonical_schema, code_admissions, told_schema
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.tombstones import open_log
 from sessionizer.errors import MigrationRefused, UnfaithfulState
@@ -142,7 +142,7 @@ class MigratedEvents:
     def _shape(self) -> pa.Schema:
         """Columns of the decided open events at the revision of this release."""
         empty = canonical_schema(self._state.events).empty_table()
-        return write_admissions_as_text(bring_to(empty, self._state.revision)).schema
+        return told_schema(bring_to(empty, self._state.revision).schema)
 
     @cached_property
     def _state(self) -> KeptState:
@@ -175,7 +175,7 @@ class MigratedEvents:
                 found = decided_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
                 output.step(Step(NO_PLAN, merged=found.merged))
-                migrating = write_admissions_as_text(bring_to(found.rows, revision), partial(_later, migrations))
+                migrating = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
                 output.table(rows.OPEN_EVENTS, migrating)
                 yield from emitted_table(output).to_batches()
 

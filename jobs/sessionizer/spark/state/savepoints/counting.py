@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -140,7 +139,7 @@ def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | Non
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     return {
         "events": sum(table.num_rows for table in log),
-        "keys": pc.count_distinct(keys).as_py(),
+        "keys": len(keys.unique()),
         "sessions": ends.sessions,
         "due_ms": ends.due_ms,
     }
