@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from support.streams.stage import Stage
 
 WITHIN_S = 400
-NOBODY = "thrift://127.0.0.1:9"
-"""An address at which no metastore answers."""
 
 _SESSION = """
 import json, shutil, sys
@@ -40,17 +38,16 @@ print(json.dumps([carry_out(step) for step in json.loads(sys.argv[1])], default=
 
 
 class HiveMetastore:
-    """A metastore below ``root``, which one process at a time can open. With ``address`` it is asked there instead."""
+    """A metastore below ``root``, which one process at a time can open."""
 
-    def __init__(self, root: Path, address: str | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         lines = [
             SPARK_SETTINGS.read_text(),
             "spark.sql.catalogImplementation hive",
             f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={root / 'metastore'};create=true",
             f"spark.sql.warehouse.dir {root / 'warehouse'}",
-            *([] if address is None else [f"spark.hadoop.hive.metastore.uris {address}"]),
         ]
-        settings = root / ("away.conf" if address else "hive.conf")
+        settings = root / "hive.conf"
         settings.write_text("\n".join([*lines, ""]))
         submit = f"--properties-file {shlex.quote(str(settings))} pyspark-shell"
         self._root, self._environment = root, {**environment(), "PYSPARK_SUBMIT_ARGS": submit}
@@ -66,11 +63,6 @@ class HiveMetastore:
         assert ended.returncode == 0, ended.stderr[-4_000:]
         return ended.stdout
 
-    def approved(self, stage: Stage, verb: str, *arguments: str) -> str:
-        """Run the command once for its plan, and once with the plan approved."""
-        digest = self.done(stage, verb, *arguments).split("--approve ")[1].split()[0]
-        return self.done(stage, verb, *arguments, "--approve", digest, "--by", "ann")
-
     def ask(self, *steps: str | dict[str, Any]) -> list[Any]:
         """Carry out the steps in a Spark session: SQL, the arguments of ``name_tables``, or ``remove`` with a folder.
 
@@ -80,10 +72,6 @@ class HiveMetastore:
         assert ended.returncode == 0, ended.stderr[-4_000:]
         found: list[Any] = json.loads(ended.stdout.splitlines()[-1])
         return found
-
-    def count(self, *tables: str) -> list[int]:
-        """Return the number of rows in each of the tables."""
-        return [rows[0][0] for rows in self.ask(*(f"FROM {table} SELECT count(*)" for table in tables))]
 
     def _run(self, arguments: list[str]) -> subprocess.CompletedProcess[str]:
         variables = {"PYTHONPATH": os.pathsep.join([str(JOBS), os.environ.get("PYTHONPATH", "")])}
