@@ -53,7 +53,8 @@ def parse_records(
     rows, names = _add_parsed(values, parsed, source)
     columns = [F.col(f"parsed.`{name}`") for name in names]
     fault = _fault(max_event_bytes, writers)
-    return rows.select(*columns, POSITION, "kafka", F.base64("value").alias(RAW), fault.alias(FAULT))
+    raw = F.translate(F.base64("value"), "\r\n", "")  # Spark breaks it into lines
+    return rows.select(*columns, POSITION, "kafka", raw.alias(RAW), fault.alias(FAULT))
 
 
 def _add_parsed(values: DataFrame, parsed: Column, source: KafkaSource) -> tuple[DataFrame, list[str]]:

@@ -1,0 +1,108 @@
+"""Clicks in Avro in a real broker: sessions as defined, whatever else is in the topic."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.errors import SourceUnreachable
+from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer_demo.feed.rows.kinds import RowKind
+from support.expected.landed import as_landed, is_valid, landed
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.stores.schema_registry import SchemaRegistry
+from support.streams.bytes_of_clicks import (
+    WITHOUT_DEVICE,
+    avro_schema,
+    avro_value,
+)
+from support.streams.click_files import known_rows
+from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_demo.feed.generator import Row
+    from support.processes.kafka_broker import KafkaBroker
+    from support.streams.kafka_clicks import Place
+
+LOGIN = "ada:secret"
+SUBJECT = "clicks-value"
+
+
+def spec_of(broker: KafkaBroker, topic: str, **source: Any) -> dict[str, Any]:
+    """Clicks of the topic, as those in JSON are read."""
+    spec = kafka_spec(broker.bootstrap_servers, topic)
+    del spec["source"]["columns"]
+    spec["source"] |= source
+    return spec
+
+
+def clicks(count: int) -> list[Row]:
+    """Rows that are valid events, late ones and duplicates among them."""
+    return [row for row in known_rows(2 * count) if is_valid(row)][:count]
+
+
+def bad(row: Row, value: bytes) -> Row:
+    return replace(row, kind=RowKind.TRUNCATED, value=value)
+
+
+def assert_landed(stage: Stage, topic: str, placed: dict[Place, Row], refused: dict[bytes, str]) -> None:
+    """The tables hold the sessions of the definition, and each refused value with its reason."""
+    outcome = sessionize(batches_of([(stage.checkpoint, None)], topic, placed), rules_of(stage.spec()))
+    expected, found = as_landed(outcome, []), landed(stage)
+    assert found.sessions == expected.sessions
+    assert found.late == expected.late
+    values = Counter((reason, base64.b64encode(value).decode()) for value, reason in refused.items())
+    assert found.quarantine == expected.quarantine + values
+    assert expected.sessions.total() > 10
+
+
+@pytest.mark.long
+def test_avro_by_its_registry(
+    kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older and newer writers, ids of other subjects and of none, bytes that are no Avro, a registry that is down."""
+    monkeypatch.setenv("KAFKA_REGISTRY_LOGIN", LOGIN)
+    rows = clicks(300)
+    with SchemaRegistry(login=LOGIN, answers=503) as registry:
+        registry.register(SUBJECT, 11, avro_schema(WITHOUT_DEVICE))
+        registry.register(SUBJECT, 12, avro_schema())
+        place = {"url": registry.url, "subject": SUBJECT, "credentials_from_environment": "KAFKA_REGISTRY_LOGIN"}
+        spec = spec_of(kafka_broker, kafka_topic, encoding="avro", schema="clicks.avsc", registry=place)
+        stage = Stage.set_up(tmp_path, spec)
+        (stage.streams / "clicks.avsc").write_text(avro_schema())
+        with DriverProcess.start(stage, "down") as driver:
+            assert driver.wait() == SourceUnreachable.exit_code, driver.said[-4_000:]
+        assert LOGIN not in driver.said
+        assert stage.lineage is None
+
+        registry.answers = None
+        older = [replace(row, event=replace(row.event, device=None)) for row in rows[:50]]  # type: ignore[arg-type]
+        known = [replace(row, value=avro_value(11, row.event, WITHOUT_DEVICE)) for row in older]
+        known += [replace(row, value=avro_value(12, row.event)) for row in rows[50:100]]
+        broken = {known[-1].value[:-3]: "malformed", b'{"event_id": "e"}': "malformed", b"\0\0\0": "malformed"}
+        placed = produce(kafka_broker, kafka_topic, [*known, *(bad(rows[0], value) for value in broken)])
+        with DriverProcess.start(stage, "live", until="stopped") as driver:
+            driver.wait_for(lambda: read_so_far(stage) >= len(placed), "reading what was there")
+            registry.register(SUBJECT, 13, avro_schema(newer="int"))
+            registry.register("other-value", 20, avro_schema())
+            newer = [replace(row, value=avro_value(13, row.event, newer=7)) for row in rows[100:200]]
+            newer += [replace(row, value=avro_value(20, row.event)) for row in rows[200:250]]
+            absent = avro_value(99, rows[0].event)
+            placed |= produce(kafka_broker, kafka_topic, [*newer, bad(rows[0], absent)])
+            driver.wait_for(lambda: read_so_far(stage) >= len(placed), "reading values of schemas unknown before")
+            driver.kill_all()
+        assert stage.lineage
+        assert SchemaIds.of(stage.stream_home, stage.lineage).asked() == {13, 20, 99}
+        last = [replace(row, value=avro_value(13, row.event, newer=8)) for row in rows[250:]]
+        placed |= produce(kafka_broker, kafka_topic, last)
+        run_to_end(stage, "last")
+    assert_landed(stage, kafka_topic, placed, {**broken, absent: "unknown_schema"})
