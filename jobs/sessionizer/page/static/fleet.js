@@ -123,7 +123,9 @@ export class FleetView {
       this.body.replaceChildren(...(rows.length ? rows : [el('tr', {}, el('td', { colspan: COLUMNS.length, class: 'none' }, 'No stream fits the filter.'))]));
       if (this.body.contains(focused)) focused.focus({ preventScroll: true });
     }
-    this.counter.textContent = kept.length === this.found.streams.length ? `${kept.length} streams` : `${kept.length} of ${this.found.streams.length} streams`;
+    const all = this.found.streams.length;
+    const streams = all === 1 ? '1 stream' : `${all} streams`;
+    this.counter.textContent = kept.length === all ? streams : `${kept.length} of ${streams}`;
   }
 
   updateChips() {

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def query_name(stream: str, lineage: str) -> str:
-    """Return the name of a query, from which docker/prometheus.yaml takes the labels of its metrics."""
+    """Return the name of a query, from which docker/prometheus/prometheus.yaml takes the labels of its metrics."""
     return f"{stream}.lineage.{lineage}"
 
 
