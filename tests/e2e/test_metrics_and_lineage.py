@@ -125,7 +125,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         launch = ConnectionLauncher(project=project).launch(stage.stream_home, call)
         try:
             beats = HEARTBEAT_FILE.of(stage.stream_home)
-            until(lambda: (beat := beats.read()) is not None and beat.batch_id is not None)
+            until(lambda: (beat := beats.read()) is not None and beat.watermark_lag_ms is not None)
             beat = beats.read()
             assert beat is not None
             yield Watched(stage, server, beat)

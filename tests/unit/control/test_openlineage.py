@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.openlineage import reporter
 from sessionizer.control.openlineage.reporter import RunReporter, is_on
 from sessionizer.control.openlineage.run import Dataset, command_run, dataset_at, driver_run, source_datasets
@@ -70,9 +72,11 @@ def test_a_driver_is_a_streaming_run_with_its_datasets(server: LineageServer, ho
 
 
 def test_a_failed_command_is_a_run_whose_parent_is_the_driver(server: LineageServer, home: StreamHome) -> None:
-    HEARTBEAT_FILE.of(home).write(BEAT)
+    home.prepare()
+    add_mark(home, Mark(kind=MarkKind.START, uid=BEAT.uid))
     with RunReporter(lambda: driver_run(home, spec(), BEAT), print):
         pass
+    HEARTBEAT_FILE.of(home).write(replace(BEAT, uid="restore-one", started_at=BEAT.at))  # the command's own
     driver = server.last("streams.clicks")["run"]["runId"]
     with (
         pytest.raises(ValueError, match="no such batch"),

@@ -1,4 +1,4 @@
-"""A run as OpenLineage knows it: its job, its parent, the datasets that it reads and writes. Pure."""
+"""A run as OpenLineage knows it: its job, its parent, the datasets that it reads and writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.history.files import KEPT_MS, read_marks
+from sessionizer.control.history.mark import Mark, MarkKind
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import located
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
@@ -63,9 +65,11 @@ class Run:
 
 def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
     """Return the run of the driver whose heartbeat is ``beat``."""
-    tables = home.table_locations(spec.sink.path)
+    tables, start = home.table_locations(spec.sink.path), _newest_start(home)
+    if start is None or start.uid != beat.uid:  # its mark could not be written
+        start = Mark(kind=MarkKind.START, at=beat.started_at, uid=beat.uid)
     return Run(
-        name=_driver_name(home.name, beat),
+        name=_driver_name(home.name, start),
         is_streaming=True,
         parent=_parent(os.environ),
         lineage=beat.lineage,
@@ -79,12 +83,12 @@ def command_run(home: StreamHome, verb: str, key: str, begun_at: int, lineage: s
 
     Its parent is the run that started it, or the run of the stream's newest driver, whose state it moves.
     """
-    beat = HEARTBEAT_FILE.of(home).read()
+    start = _newest_start(home)
     return Run(
         name=RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key)),
         is_streaming=False,
-        parent=_parent(os.environ) or (_driver_name(home.name, beat) if beat else None),
-        lineage=lineage or (beat.lineage if beat else None),
+        parent=_parent(os.environ) or (_driver_name(home.name, start) if start else None),
+        lineage=lineage,
     )
 
 
@@ -112,8 +116,15 @@ def dataset_at(place: str) -> Dataset:
     return Dataset(f"{parts.scheme}://{host}", name.rstrip("/") or "/")
 
 
-def _driver_name(stream: str, beat: Heartbeat) -> RunName:
-    return RunName(_namespace(os.environ), _job(stream), (beat.started_at, beat.uid))
+def _newest_start(home: StreamHome) -> Mark | None:
+    """Return the mark of the newest driver's start. A command's own heartbeat does not tell of that driver."""
+    now = epoch_ms()
+    starts = [mark for mark in read_marks(home, now - KEPT_MS, now) if mark.kind is MarkKind.START]
+    return max(starts, key=lambda mark: mark.at, default=None)
+
+
+def _driver_name(stream: str, start: Mark) -> RunName:
+    return RunName(_namespace(os.environ), _job(stream), (start.at, start.uid or ""))
 
 
 def _job(stream: str) -> str:
