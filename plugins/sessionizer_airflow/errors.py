@@ -63,9 +63,10 @@ class PlanImpossible(TerminalError):
     def __init__(self, stream: str, verb: str, text: str) -> None:
         self.stream, self.verb, self.text = stream, verb, text
         elsewhere = f". Or choose a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
-        self.remedy = (
-            "put back what the plan names, then run this DAG again. If the plan changes nothing, you need not act"
-        )
+        settled = "put back what the plan names"
+        if verb in {"upgrade", "apply"}:
+            settled = "correct what the plan names in the spec, or give it in the form's field Accept"
+        self.remedy = f"{settled}, then run this DAG again. If the plan changes nothing, you need not act"
         self.remedy += elsewhere if verb == "restore" else ""
         super().__init__(text)
 

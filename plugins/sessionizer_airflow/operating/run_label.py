@@ -41,10 +41,10 @@ def show_label(context: Context, result: str = "") -> None:
 
 
 def title_of(form: Mapping[str, object]) -> str:
-    """Return the verb, stream and goal of a form, which may contradict itself."""
+    """Return the verb, stream and goal of a form, which may contradict itself. The form of an upgrade has no verb."""
     goal = form.get("savepoint") or form.get("time")
     to = f" to {goal}" if form.get("verb") == "restore" and goal else ""
-    return f"{form.get('verb') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
+    return f"{form.get('verb', 'upgrade') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
 
 
 def labelled(title: str, result: str) -> str:

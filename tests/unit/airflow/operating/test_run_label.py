@@ -30,7 +30,8 @@ RESTORE = {"verb": "restore", "stream": "clicks", "savepoint": "monday"}
         ({**RESTORE, "savepoint": None, "time": "2026-11-23T10:00"}, "restore clicks to 2026-11-23T10:00"),
         ({**RESTORE, "savepoint": None}, "restore clicks"),
         ({"verb": "rescale", "stream": "visits", "savepoint": "left over"}, "rescale visits"),
-        ({}, "nothing of no stream"),
+        ({"stream": "visits", "accept": None}, "upgrade visits"),
+        ({"verb": None}, "nothing of no stream"),
     ],
 )
 def test_a_title_has_verb_stream_and_goal(form: dict[str, Any], title: str) -> None:
