@@ -15,7 +15,7 @@ from sessionizer.home.names import STREAMED
 from sessionizer.spark.sinks.catalog import FIELD, name_tables
 from sessionizer.stream_spec.document.names import catalog_names
 from support.expected.landed import Landed, assert_as_defined, landed
-from support.stores.hive_metastore import HiveMetastore
+from support.stores.hive_metastore import HiveMetastore, command, sql
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -43,38 +43,38 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Named:
     root = tmp_path_factory.mktemp("named")
     metastore, stage = HiveMetastore(root), Stage.set_up(root, clicks_spec() | {"sink": {"table": NAME}})
     files = write_click_files(stage.feed, FILES, rate=12)
-    metastore.done(stage, "run", "--until", "drained")
+    assert metastore.ask(command(stage, "run", "--until", "drained")) == [0]
     found = Named(stage, files, landed(stage))
     steps = steps_of(stage)
     found.answers = dict(zip(steps, metastore.ask(*steps.values()), strict=True))
     return found
 
 
-def steps_of(stage: Stage) -> dict[str, str | dict[str, Any]]:
+def steps_of(stage: Stage) -> dict[str, dict[str, Any]]:
     """The steps of the later session, in their order."""
     home = stage.stream_home
     owner, places = owner_name(home.name, home.control_base), home.table_locations(None)
     moved = str(stage.root / "moved to" / "sessions")
     name = {"table": NAME, "locations": places, "owner": owner}
     return {
-        **{table: f"FROM {catalog_names(NAME)[table]} SELECT count(*)" for table in STREAMED},
-        "place": f"DESCRIBE TABLE EXTENDED {NAME}",
+        **{table: sql(f"FROM {catalog_names(NAME)[table]} SELECT count(*)") for table in STREAMED},
+        "place": sql(f"DESCRIBE TABLE EXTENDED {NAME}"),
         "again": name,
         "no schema": {**name, "table": "web.sessions"},
         "no catalog": {**name, "table": "lake.web.sessions"},
-        "elsewhere": f"CREATE TABLE delta.`{moved}` (another string) USING delta",
+        "elsewhere": sql(f"CREATE TABLE delta.`{moved}` (another string) USING delta"),
         "stranger": {**name, "locations": dict.fromkeys(places, moved), "owner": "visits@0123456789abcdef"},
-        "of parquet": "CREATE TABLE default.rows (x int) USING parquet",
+        "of parquet": sql("CREATE TABLE default.rows (x int) USING parquet"),
         "parquet": {**name, "table": "default.rows"},
-        "a view": "CREATE VIEW default.seen AS SELECT 1 AS x",
+        "a view": sql("CREATE VIEW default.seen AS SELECT 1 AS x"),
         "view": {**name, "table": "default.seen"},
         "moved": {**name, "locations": {**places, "sessions": moved}},
-        "columns": f"FROM (VALUES (1)) LEFT JOIN {NAME} ON true SELECT *",
+        "columns": sql(f"FROM (VALUES (1)) LEFT JOIN {NAME} ON true SELECT *"),
         "removed": {"remove": moved},
         "gone": name,
-        "dropped": f"DROP TABLE {NAME}",
+        "dropped": sql(f"DROP TABLE {NAME}"),
         "named anew": name,
-        "rows": f"FROM {NAME} SELECT count(*)",
+        "rows": sql(f"FROM {NAME} SELECT count(*)"),
     }
 
 

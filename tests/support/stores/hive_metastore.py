@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from support.processes.driver_process import JOBS, SPARK_SETTINGS, environment
@@ -17,65 +18,92 @@ if TYPE_CHECKING:
     from support.streams.stage import Stage
 
 WITHIN_S = 400
+NOBODY = "thrift://127.0.0.1:9"
+"""An address at which no metastore answers."""
 
 _SESSION = """
-import json, shutil, sys
+import contextlib, io, json, shutil, sys
+from sessionizer.cli.app import main
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.sinks.catalog import name_tables
-spark = spark_session("reader", "local[2]")
+
+def typed(argv):
+    said, sys.argv, code = io.StringIO(), ["sessionizer", *argv], 0
+    with contextlib.redirect_stdout(said):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    print(*argv, said.getvalue(), f"exit {code}", file=sys.stderr, flush=True)
+    return code, said.getvalue()
+
 def carry_out(step):
-    if isinstance(step, str):
-        return [list(row) for row in spark.sql(step).collect()]
+    if "argv" in step:
+        code, said = typed(step["argv"])
+        if step["approved"] and not code:
+            digest = said.split("--approve ")[1].split()[0]
+            code, said = typed([*step["argv"], "--approve", digest, "--by", "ann"])
+        return code
     if "remove" in step:
         return shutil.rmtree(step["remove"])
+    spark = spark_session("reader", "local[2]")
+    if "sql" in step:
+        return [list(row) for row in spark.sql(step["sql"]).collect()]
     try:
         return name_tables(spark, **step)
     except InvalidSpec as error:
         return {"field": error.field, "value": error.value, "allowed": error.allowed}
+
 print(json.dumps([carry_out(step) for step in json.loads(sys.argv[1])], default=str))
 """
 
 
 class HiveMetastore:
-    """A metastore below ``root``, which one process at a time can open."""
+    """A metastore below ``root``, which one process at a time can open. With ``address`` it is asked there instead."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, address: str | None = None) -> None:
         lines = [
             SPARK_SETTINGS.read_text(),
             "spark.sql.catalogImplementation hive",
             f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={root / 'metastore'};create=true",
             f"spark.sql.warehouse.dir {root / 'warehouse'}",
+            *([] if address is None else [f"spark.hadoop.hive.metastore.uris {address}"]),
         ]
-        settings = root / "hive.conf"
+        settings = root / ("away.conf" if address else "hive.conf")
         settings.write_text("\n".join([*lines, ""]))
         submit = f"--properties-file {shlex.quote(str(settings))} pyspark-shell"
         self._root, self._environment = root, {**environment(), "PYSPARK_SUBMIT_ARGS": submit}
 
-    def run(self, stage: Stage, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run ``sessionizer VERB`` on the stage's stream, with the metastore as Spark's catalog."""
-        places = ["--home", str(stage.home), "--master", "local[2]", "--streams", str(stage.streams)]
-        return self._run([str(JOBS / "main.py"), *verb.split(), stage.name, *arguments, *places])
+    def ask(self, *steps: dict[str, Any]) -> list[Any]:
+        """Carry out the steps one after the other in a process of their own, and return the answer to each.
 
-    def done(self, stage: Stage, verb: str, *arguments: str) -> str:
-        """Return what the command printed, which must end well."""
-        ended = self.run(stage, verb, *arguments)
-        assert ended.returncode == 0, ended.stderr[-4_000:]
-        return ended.stdout
-
-    def ask(self, *steps: str | dict[str, Any]) -> list[Any]:
-        """Carry out the steps in a Spark session: SQL, the arguments of ``name_tables``, or ``remove`` with a folder.
-
-        Rows of SQL are returned, and a refusal by its fields.
+        A step is a command, SQL, ``remove`` with a folder, or the arguments of ``name_tables``. The answer to a command
+        is its exit code, the one to SQL its rows, and a refusal is returned by its fields.
         """
-        ended = self._run(["-c", _SESSION, json.dumps(steps)])
+        path = os.pathsep.join([str(JOBS), os.environ.get("PYTHONPATH", "")])
+        ended = subprocess.run(
+            [sys.executable, "-c", _SESSION, json.dumps(steps)], env=self._environment | {"PYTHONPATH": path},
+            cwd=self._root, capture_output=True, text=True, timeout=WITHIN_S, check=False,
+        )  # fmt: skip
         assert ended.returncode == 0, ended.stderr[-4_000:]
+        (self._root / f"said-{time.monotonic_ns()}.log").write_text(ended.stderr)
         found: list[Any] = json.loads(ended.stdout.splitlines()[-1])
         return found
 
-    def _run(self, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-        variables = {"PYTHONPATH": os.pathsep.join([str(JOBS), os.environ.get("PYTHONPATH", "")])}
-        return subprocess.run(
-            [sys.executable, *arguments], env=self._environment | variables, cwd=self._root, capture_output=True,
-            text=True, timeout=WITHIN_S, check=False,
-        )  # fmt: skip
+
+def command(stage: Stage, verb: str, *arguments: str, approved: bool = False) -> dict[str, Any]:
+    """The step that types ``sessionizer VERB`` on the stage's stream. ``approved``: with the plan of a first run."""
+    places = ["--home", str(stage.home), "--master", "local[2]"]
+    places += ["--streams", str(stage.streams)] if verb in {"run", "report", "compact", "rescale"} else []
+    return {"argv": [*verb.split(), stage.name, *arguments, *places], "approved": approved}
+
+
+def sql(statement: str) -> dict[str, Any]:
+    """The step that runs the statement in a Spark session."""
+    return {"sql": statement}
+
+
+def count(*tables: str) -> list[dict[str, Any]]:
+    """The steps that count the rows of the tables."""
+    return [sql(f"FROM {table} SELECT count(*)") for table in tables]
