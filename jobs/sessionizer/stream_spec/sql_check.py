@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, Misfits
 from sessionizer.stream_spec.document.names import EVENT_FIELDS
+from sessionizer.stream_spec.document.value_schema import IN_BYTES
 from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
 from sessionizer.stream_spec.sql_words import NAMES, Kind, words_of
 
@@ -52,7 +53,7 @@ def source_columns(source: Source) -> dict[str, str] | None:
     if source.format == "delta":
         return None
     ddl = source.columns
-    if source.format == "kafka" and source.encoding in {"avro", "protobuf"}:
+    if source.format == "kafka" and source.encoding in IN_BYTES:
         if source.value_schema is None:
             return None  # the registry tells them
         ddl = source.value_schema.columns

@@ -11,7 +11,6 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.lineage.trial.batch_log import BatchLog
@@ -20,7 +19,7 @@ from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.sinks.examine import examine
@@ -93,9 +92,8 @@ def _run_to_end(run: PreparedQuery) -> tuple[PreparedQuery, list[str]]:
 
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
-    unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
     source = require_source(spark, home, spec, active_lineage(home))
-    examined = examine(spark, spec, stage.home, unreadable, read_left_out(home, stage.lineage))
+    examined = examine(spark, spec, stage.home, SourceMemory.of(home, stage.lineage))
     locations = home.table_locations(spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)

@@ -84,6 +84,8 @@ def test_a_type_that_is_named_once_may_be_used_again() -> None:
         (record({"type": "int"}), "a name"),
         ('{"type": "record", "name": "R"}', "a list of fields"),
         (record({"name": "f", "type": 7}), "not 7"),
+        (record({"name": "f int, g", "type": "int"}), "whose names match"),
+        (record({"name": "f", "type": {"type": "bytes", "logicalType": "decimal"}}), "a precision"),
     ],
 )
 def test_what_is_no_schema_of_a_record_is_said(text: str, said: str) -> None:
@@ -188,6 +190,13 @@ def test_fields_that_do_not_fit_are_refused_by_name(tmp_path: Path, source: dict
         read(tmp_path, **source)
     assert caught.value.field == field
     assert "secret" not in str(caught.value)
+
+
+def test_a_schema_too_deep_to_read_is_refused_by_name(tmp_path: Path) -> None:
+    deep = '{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000
+    with pytest.raises(InvalidSpec) as caught:
+        read(tmp_path, record({"name": "f", "type": "DEEP"}).replace('"DEEP"', deep))
+    assert caught.value.field == "source.schema"
 
 
 def test_the_registry_may_give_the_columns(tmp_path: Path) -> None:

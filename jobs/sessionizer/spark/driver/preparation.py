@@ -11,7 +11,6 @@ from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.lineage.trial.batch_log import BatchLog
@@ -20,8 +19,7 @@ from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
-from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.session import java_version
@@ -107,10 +105,7 @@ class Preparation:
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
         """Examine the spec over its source, with its tables made."""
-        unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
-        asked = SchemaIds.of(self.home, lineage).asked() if lineage else frozenset()
-        left_out = read_left_out(self.home, lineage)
-        examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out, asked)
+        examined = examine(spark, self.running.spec, self.home.platform, SourceMemory.of(self.home, lineage))
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         self.signs.came_on()
         spec = self.running.spec

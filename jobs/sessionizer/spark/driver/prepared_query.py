@@ -9,12 +9,12 @@ from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.batch_log import table_key
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
@@ -113,8 +113,7 @@ class PreparedQuery:
         reason = reason or columns_changed(error)
         if reason is None:
             return None
-        left_out = read_left_out(self.home, self.lineage)
-        examined = examine(self.spark, self.spec, self.home.platform, files.uris(), left_out, ids.asked())
+        examined = examine(self.spark, self.spec, self.home.platform, SourceMemory.of(self.home, self.lineage))
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
         return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage)), reason

@@ -3,47 +3,65 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, read_left_out
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
-from sessionizer.spark.ingest.file_source.unreadable import drop_files
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles, drop_files
 from sessionizer.spark.ingest.guard import guard
+from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
 from sessionizer.spark.ingest.source import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from sessionizer.lineage.left_out import LeftOut, Records
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.left_out import Records
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def guarded_source(
-    spark: SparkSession,
-    spec: StreamSpec,
-    platform_home: Path,
-    unreadable: Sequence[str] = (),
-    left_out: LeftOut = NOTHING_LEFT_OUT,
-    schema_ids: frozenset[int] | None = None,
-) -> Guarded:
-    """Return the guarded rows of the source without its ``unreadable`` files. Rows of a ``left_out`` range are refused.
+@dataclass(frozen=True, slots=True)
+class SourceMemory:
+    """Memory that a lineage has of its source.
 
-    ``schema_ids``: as ``read_source`` has them.
+    ``unreadable``: files that are not read. ``left_out``: ranges whose rows are quarantined. ``schema_ids``: ids in
+    values that the registry is asked for, beside those of its subject. None: an unknown id is final.
+    """
+
+    unreadable: tuple[str, ...] = ()
+    left_out: LeftOut = NOTHING_LEFT_OUT
+    schema_ids: frozenset[int] | None = None
+
+    @classmethod
+    def of(cls, home: StreamHome, lineage: str | None) -> SourceMemory:
+        """Read it for ``lineage``. Without one it is empty, but asks for unknown ids. Raises DamagedFile."""
+        if lineage is None:
+            return cls(schema_ids=frozenset())
+        unreadable = tuple(UnreadableFiles.of(home, lineage).uris())
+        return cls(unreadable, read_left_out(home, lineage), SchemaIds.of(home, lineage).asked())
+
+
+NOTHING_REMEMBERED: Final = SourceMemory()
+
+
+def guarded_source(
+    spark: SparkSession, spec: StreamSpec, platform_home: Path, memory: SourceMemory = NOTHING_REMEMBERED
+) -> Guarded:
+    """Return the guarded rows of the source, by what the lineage remembers of it.
 
     Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
     """
-    rows = read_source(
-        spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True, schema_ids=schema_ids
-    )
-    return guard(spark, leaving_out(drop_files(rows, unreadable), left_out, spec.source.format), spec)
+    limit, ids = spec.rules.max_event_bytes, memory.schema_ids
+    rows = read_source(spark, spec.source, platform_home, limit, stream=True, schema_ids=ids)
+    return guard(spark, leaving_out(drop_files(rows, memory.unreadable), memory.left_out, spec.source.format), spec)
 
 
 def leaving_out(rows: DataFrame, left_out: LeftOut, source: str) -> DataFrame:

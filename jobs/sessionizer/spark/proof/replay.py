@@ -14,10 +14,8 @@ from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.failures.query_failure import classified
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
-from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.query.assembly import session_query
@@ -80,10 +78,7 @@ def examine_replay(spark: SparkSession, home: StreamHome, recording: Recording) 
     Raises InvalidSpec, SourceReplaced, SourceUnreachable.
     """
     require_source(spark, home, recording.spec, recording.lineage)
-    unreadable = UnreadableFiles.of(home, recording.lineage).uris()
-    left_out = read_left_out(home, recording.lineage)
-    asked = SchemaIds.of(home, recording.lineage).asked()
-    return examine(spark, recording.spec, home.platform, unreadable, left_out, asked)
+    return examine(spark, recording.spec, home.platform, SourceMemory.of(home, recording.lineage))
 
 
 def _prepared(

@@ -10,20 +10,17 @@ from pyspark.sql.types import StructType
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.home.roots import located
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
-from sessionizer.spark.ingest.guarded_source import guarded_source
+from sessionizer.spark.ingest.guarded_source import NOTHING_REMEMBERED, SourceMemory, guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
 from sessionizer.spark.sinks.unpack import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -45,19 +42,13 @@ class Examined:
 
 
 def examine(
-    spark: SparkSession,
-    spec: StreamSpec,
-    platform_home: Path,
-    unreadable: Sequence[str] = (),
-    left_out: LeftOut = NOTHING_LEFT_OUT,
-    schema_ids: frozenset[int] | None = None,
+    spark: SparkSession, spec: StreamSpec, platform_home: Path, memory: SourceMemory = NOTHING_REMEMBERED
 ) -> Examined:
     """Resolve every expression of ``spec`` against its source. Writes nothing, reads no event.
 
-    ``unreadable``: files of the source not to read. ``left_out``: ranges whose rows are quarantined. ``schema_ids``:
-    ids in values that the registry is asked for, beside those of its subject. Raises InvalidSpec, naming the field.
+    ``memory``: what the lineage remembers of the source. Raises InvalidSpec, naming the field.
     """
-    guarded = guarded_source(spark, spec, platform_home, unreadable, left_out, schema_ids)
+    guarded = guarded_source(spark, spec, platform_home, memory)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
         check_timeout_table(spark, located(spec.rules.client_timeouts_table, platform_home))

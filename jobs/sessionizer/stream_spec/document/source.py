@@ -11,6 +11,7 @@ from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.value_schema import (
+    IN_BYTES,
     READ_BESIDE,
     Registry,
     ValueSchema,
@@ -33,7 +34,6 @@ OptionValue = Annotated[
 ]
 BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
 BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
-_IN_BYTES: Final = frozenset({"avro", "protobuf"})
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
 
@@ -267,9 +267,9 @@ def check_columns(encoding: str, columns: str | None) -> None:
     """Refuse ``columns`` that are missing, or that an encoding does not have."""
     if encoding == "text" and columns is not None:
         raise refusal(columns, "Omit it, because text has the column `value` only", "columns")
-    if encoding in _IN_BYTES and columns is not None:
+    if encoding in IN_BYTES and columns is not None:
         raise refusal(columns, "Omit it, because the schema gives the columns", "columns")
-    if encoding not in {"text", *_IN_BYTES} and columns is None:
+    if encoding not in {"text", *IN_BYTES} and columns is None:
         raise refusal(None, f"columns and types as Spark DDL, which {encoding} needs", "columns")
 
 

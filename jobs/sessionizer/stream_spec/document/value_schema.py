@@ -20,6 +20,8 @@ from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+IN_BYTES: Final = frozenset({"avro", "protobuf"})
+"""Encodings of values in bytes, whose schema gives the columns."""
 READ_BESIDE: Final = "read_beside"
 """Name, in the context of a validation, of the function that reads a file beside the spec."""
 _BESIDE: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
@@ -80,6 +82,8 @@ def read_schema(file: str, encoding: str, message: str | None, read: Callable[[s
             return ValueSchema(file=file, columns=columns, content=base64.b64encode(content).decode())
         text = content.decode("utf-8")
         return ValueSchema(file=file, columns=avro_columns(text), content=text)
+    except RecursionError as error:
+        raise refusal(file, "the name of a file with a schema that is less deep") from error
     except ValueError as error:
         raise refusal(file, f"the name of a file with {error}") from error
 
@@ -89,7 +93,7 @@ def check_value_schema(
 ) -> None:
     """Refuse fields of a schema that ``encoding`` lacks, or that it does not have."""
     version = registry.version if registry else None
-    if encoding not in {"avro", "protobuf"}:
+    if encoding not in IN_BYTES:
         for field, value in (("schema", schema), ("message", message), ("registry", registry)):
             if value is not None:
                 raise refusal(value, f"Omit it, because {encoding} has no schema", field)

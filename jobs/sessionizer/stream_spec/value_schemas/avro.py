@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Avro's own rule for names."""
+MOST_DIGITS: Final = 38
+"""Digits of Spark's widest decimal."""
 _SIMPLE: Final = {
     "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "bytes": "binary",
     "string": "string", "enum": "string", "fixed": "binary", "null": "void",
@@ -55,7 +60,7 @@ class _Reading:
             raise ValueError(f"an Avro schema of records that end, not {name} within itself")
         self.inside.append(name)
         for each in _list_of(record, "fields"):
-            yield _text_of(each, "name"), self._type(each.get("type"), space)
+            yield _field_name(each), self._type(each.get("type"), space)
         self.inside.pop()
 
     def _note(self, named: Mapping[str, Any], space: str) -> tuple[str, str]:
@@ -100,7 +105,7 @@ class _Reading:
     def _logical(self, schema: Mapping[str, Any], kind: str, space: str) -> str:
         logical = schema.get("logicalType")
         if logical == "decimal" and kind in {"bytes", "fixed"}:
-            return f"decimal({schema.get('precision')},{schema.get('scale', 0)})"
+            return f"decimal({_number_of(schema, 'precision')},{_number_of({'scale': 0, **schema}, 'scale')})"
         return _LOGICAL.get((kind, str(logical))) or self._type(kind, space)
 
     def _union(self, branches: list[object], space: str) -> str:
@@ -121,6 +126,21 @@ def _text_of(block: object, key: str) -> str:
     found = block.get(key) if isinstance(block, dict) else None
     if not isinstance(found, str):
         raise ValueError(f"an Avro schema with a {key} for each record and field")  # noqa: TRY004  wrong content
+    return found
+
+
+def _field_name(block: object) -> str:
+    """Return the name of a field, which becomes a column and so a part of SQL."""
+    found = _text_of(block, "name")
+    if not _NAME.fullmatch(found):
+        raise ValueError(f"an Avro schema whose names match {_NAME.pattern}, not {found!r}")
+    return found
+
+
+def _number_of(block: Mapping[str, Any], key: str) -> int:
+    found = block.get(key)
+    if not isinstance(found, int) or not 0 <= found <= MOST_DIGITS:
+        raise ValueError(f"an Avro schema with a {key} of at most {MOST_DIGITS} in each decimal")
     return found
 
 
