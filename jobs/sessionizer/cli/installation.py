@@ -11,7 +11,7 @@ import typer
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.doctor.finding import Level
-from sessionizer.home.object_stores import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
+from sessionizer.home.roots import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
 from sessionizer.launch.jars import fetch_jars, files_in, jar_names, other_versions
 

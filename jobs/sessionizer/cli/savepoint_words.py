@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from sessionizer.control.status.progress_line import describe_duration
-from sessionizer.home.clock import moment_text
+from sessionizer.home.clock import describe_duration, moment_text
 from sessionizer.home.roots import folder_at, uri_of
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from rich.table import Table
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_known, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.status.driver_status import State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import all_streams, one_stream
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:

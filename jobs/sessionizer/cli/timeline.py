@@ -13,8 +13,7 @@ from sessionizer.cli.places import AsJson, Home, Stream, home_folder, nothing_kn
 from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, read_history
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
-from sessionizer.control.status.progress_line import describe_duration
-from sessionizer.home.clock import epoch_ms, moment_of, moment_text
+from sessionizer.home.clock import describe_duration, epoch_ms, moment_of, moment_text
 from sessionizer.home.control_store import store_at, unreachable
 from sessionizer.home.stream_home import StreamHome
 

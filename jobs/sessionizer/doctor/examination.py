@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from sessionizer import __version__
 from sessionizer.doctor import facts, judging
 from sessionizer.errors import SessionizerError
-from sessionizer.home.object_stores import object_store
-from sessionizer.home.roots import DATA_VARIABLE, HOME_VARIABLE, control_root, uri_of
+from sessionizer.home.roots import DATA_VARIABLE, HOME_VARIABLE, control_root, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import files_in
 from sessionizer.stream_spec.loading.folder import survey_streams

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from sessionizer.home.object_stores import ObjectStore
+    from sessionizer.home.roots import ObjectStore
 
 JAVA: Final = frozenset({17, 21})
 PYTHON: Final = ((3, 11), (3, 13))

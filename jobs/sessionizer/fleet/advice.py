@@ -8,9 +8,8 @@ from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause,
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import Verdict
-from sessionizer.home.clock import clock_time
+from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
 

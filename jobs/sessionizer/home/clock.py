@@ -1,11 +1,14 @@
-"""The wall clock, as all control files write it."""
+"""The wall clock as all control files write it, and the text of moments and durations."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Final
 
 from sessionizer.errors import InvalidSpec
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
 def epoch_ms() -> int:
@@ -36,3 +39,16 @@ def moment_of(text: str, field: str, otherwise: str = "") -> int:
 def clock_time(ms: int) -> str:
     """Format a moment (epoch ms) as hours, minutes and seconds in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")
+
+
+def describe_duration(milliseconds: int) -> str:
+    """Format a duration in its two longest units, such as ``3 m 20 s``, and below a second in ms."""
+    if abs(milliseconds) < _UNITS[-1][1]:
+        return f"{milliseconds} ms"
+    sign, rest = ("-" if milliseconds < 0 else ""), abs(milliseconds)
+    first = next(index for index, (_, size) in enumerate(_UNITS) if rest >= size)
+    parts = []
+    for unit, size in _UNITS[first : first + 2]:
+        count, rest = divmod(rest, size)
+        parts += [f"{count} {unit}"] if count else []
+    return sign + " ".join(parts)

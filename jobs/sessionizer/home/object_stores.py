@@ -1,4 +1,4 @@
-"""Object stores that Spark reaches through Hadoop's connectors, and their settings from the environment.
+"""Settings of Hadoop's connectors to object stores, from the environment.
 
 The variables are those of each store's own tools. Python's client of the store reads the same ones, so an operator
 names an address or a key once. No setting holds a secret. S3A finds its keys in the variables by itself. For Azure the
@@ -7,23 +7,12 @@ setting names the variable, which Hadoop reads in each process.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ObjectStore(StrEnum):
-    """An object store: the name of its extra, and of its jars in ``jars.xml``."""
-
-    S3 = "s3"
-    GCS = "gcs"
-    AZURE = "azure"
-
-
-_BY_SCHEME: Final = {"s3": ObjectStore.S3, "s3a": ObjectStore.S3, "gs": ObjectStore.GCS, "abfss": ObjectStore.AZURE}
 _S3A: Final = {
     # Hadoop knows S3A by s3a:// only; s3:// is what people and all other readers of the tables write
     "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -36,11 +25,6 @@ _S3_REGION: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AZURE_KEY: Final = "AZURE_STORAGE_ACCOUNT_KEY"
 _AZURE_CLIENT: Final = ("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_CLIENT_SECRET")
 _AZURE_TOKENS: Final = "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
-
-
-def object_store(uri: str | None) -> ObjectStore | None:
-    """Return the object store of a URI. None for a path, or for another file system."""
-    return _BY_SCHEME.get(urlsplit(uri).scheme) if uri else None
 
 
 def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:

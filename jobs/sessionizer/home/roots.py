@@ -21,13 +21,13 @@ import os
 import re
 import sys
 import time
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.object_stores import object_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +47,22 @@ ON_HADOOP: Final = ("hdfs", "viewfs")
 _ON_AZURE: Final = "abfss"
 _AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
+
+
+class ObjectStore(StrEnum):
+    """An object store: the name of its extra, and of its jars in ``jars.xml``."""
+
+    S3 = "s3"
+    GCS = "gcs"
+    AZURE = "azure"
+
+
+_BY_SCHEME: Final = {"s3": ObjectStore.S3, "s3a": ObjectStore.S3, "gs": ObjectStore.GCS, _ON_AZURE: ObjectStore.AZURE}
+
+
+def object_store(uri: str | None) -> ObjectStore | None:
+    """Return the object store of a URI. None for a path, or for another file system."""
+    return _BY_SCHEME.get(urlsplit(uri).scheme) if uri else None
 
 
 def is_uri(text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import JarsNotFetched
 from sessionizer.home.disk.room import unwritable
-from sessionizer.home.object_stores import ObjectStore
+from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
 
 if TYPE_CHECKING:

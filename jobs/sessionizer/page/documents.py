@@ -1,4 +1,4 @@
-"""The JSON documents of the page: one row for each stream, and one document for a stream. Pure."""
+"""The JSON documents of the page: a row for each stream, and for one stream its document and its figures. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
 from sessionizer.control.status.driver_status import State
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sessionizer.control.history.files import History
     from sessionizer.control.history.mark import Mark
     from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.positions_record import PositionsRecord
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
 
@@ -146,3 +147,26 @@ def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> lis
         }
         for name, origin in sorted(lineages.items(), reverse=True)
     ]
+
+
+def live_document(view: StreamView, positions: PositionsRecord | None) -> dict[str, Any]:
+    """Return the figures of a stream's open sessions and of its source as they are now. Unknown ones are empty.
+
+    JSON (times are epoch ms)::
+
+        {"open_ages": {"1m": 7, "10m": 3, "1h": 0, "6h": 0, "1d": 0, "older": 1},
+         "heaviest_keys": [{"key": "bot", "group": 7, "events": 90000}],
+         "straggler": STRAGGLER or null, "positions": POSITIONS or null}
+
+    ``open_ages`` counts open sessions below each age, and ``heaviest_keys`` has the largest ones, both as of the last
+    merge of each key group. They are empty until the groups have merged once in the driver's life. STRAGGLER is
+    described in ``control.history.straggler``, POSITIONS in ``control.records.positions_record``: null unless the
+    source is Kafka. A key may name a person, so a reader needs the right to see the stream's rows.
+    """
+    beat = view.driver.heartbeat if view.driver is not None else None
+    return {
+        "open_ages": dict(beat.open_ages) if beat else {},
+        "heaviest_keys": [each.to_json() for each in beat.heaviest_keys] if beat else [],
+        "straggler": beat.straggler.to_json() if beat and beat.straggler else None,
+        "positions": positions.to_json() if positions else None,
+    }

@@ -12,17 +12,18 @@ from fastapi import Header, HTTPException, Query, Response
 
 from sessionizer.control.log_tail import tail
 from sessionizer.control.records.launch_record import own_file, read_launch
+from sessionizer.control.records.positions_record import POSITIONS_FILE
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.live import live_figures
 from sessionizer.fleet.lookup.samples import refused_rows
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import is_name, supervised_stream
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.answers import answer_json
+from sessionizer.page.documents import live_document
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def add_row_routes(app: FastAPI, reader: PageReader, rights: Sequence[Any]) -> N
 
     def live(dag_id: str) -> Response:
         """Return the open sessions by age, the heaviest keys, and the positions in the source."""
-        return answer_json(live_figures(_view(reader, dag_id)))
+        view = _view(reader, dag_id)
+        return answer_json(live_document(view, POSITIONS_FILE.of(view.home).read() if view.home else None))
 
     def find(
         dag_id: str, x_key: Annotated[str | None, Header()] = None, x_event: Annotated[str | None, Header()] = None

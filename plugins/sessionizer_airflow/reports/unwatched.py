@@ -18,10 +18,9 @@ from sessionizer.control.records.airflow_records import (
 )
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.streams import all_streams
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind

@@ -10,9 +10,8 @@ from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER
 from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Ailment, Health
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.status.driver_status import State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import Verdict
-from sessionizer.home.clock import clock_time
+from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, RollBack, StandBy, Wait
 from sessionizer_airflow.supervision.failures import GO_ON, first_line, is_rollback_due, reason_to_give_up, what_to_do

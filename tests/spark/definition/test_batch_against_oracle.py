@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.definition.event import AdmittedEvent
-    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
 
 HISTORIES = 150
 IN_THE_MIDDLE_MS = ORIGIN_MS + 120

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
     from sessionizer.spark.history.taking import Taken
     from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.looking.comparing import open_events, side_of
 from sessionizer.cli.looking.look import Look
-from sessionizer.core.definition.oracle import Outcome, sessionize
+from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToShow
 from sessionizer.inspection.inspecting import inspect
@@ -35,6 +35,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sessionizer.core.definition.outcome import Outcome
     from support.streams.click_files import ClickFiles
 
 LAST, EARLIER = 2, 0

@@ -16,7 +16,7 @@ import pytest
 from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.definition.event import Batch, Event
-from sessionizer.core.definition.oracle import Outcome, sessionize
+from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.definition.event import AdmittedEvent
+    from sessionizer.core.definition.outcome import Outcome
     from sessionizer.migrations.preview import Preview
 
 START_MS = 1_750_000_000_000

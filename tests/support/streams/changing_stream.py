@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
     from sessionizer.core.definition.rules import SessionRules
     from support.streams.strategies import Log
 

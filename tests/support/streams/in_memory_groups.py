@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.oracle import Session
+    from sessionizer.core.definition.outcome import Session
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.merging import Merged
     from sessionizer.core.wire.schema import Payload

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.definition.event import session_id
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from support.streams.strategies import PAYLOAD_COLUMNS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from sessionizer.core.definition.event import AdmittedEvent, Event
-    from sessionizer.core.definition.oracle import Session
+    from sessionizer.core.definition.outcome import Session
 
 Plain = tuple[Any, ...]
 Record = dict[str, Any]

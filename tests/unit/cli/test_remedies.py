@@ -13,9 +13,10 @@ from sessionizer.causes.query_causes import QUERY_CAUSES
 from sessionizer.causes.start_problem import START_CAUSES
 from sessionizer.causes.table import CAUSES, ERROR_CAUSES, SYSTEM, cause_of_error, remedy_for
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.status.progress_line import ProgressTeller, describe_duration, progress_line
+from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.errors import SessionizerError, Verdict, launch_errors
+from sessionizer.home.clock import describe_duration
 from sessionizer.stream_spec.decisions import Change
 from support.expected.error_examples import EXAMPLES
 from support.places import REPOSITORY

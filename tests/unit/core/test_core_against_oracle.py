@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch
-from sessionizer.core.definition.oracle import Outcome, sessionize
+from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import cut
 from sessionizer.core.key_group import merging
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.core.definition.event import Event
+    from sessionizer.core.definition.outcome import Outcome
 
 
 any_log = given(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from sessionizer.core.definition.event import Event
-    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
 
 EVENT_TIME = [Clock.EVENT_TIME]
 LATER_MS = 2 * ORIGIN_MS

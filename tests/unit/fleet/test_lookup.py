@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +11,17 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, HeavyKey
-from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.errors import LookupNotInstalled
 from sessionizer.fleet.lookup import samples
 from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.live import live_figures
 from sessionizer.fleet.lookup.samples import refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
-from sessionizer.fleet.streams import find_view
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.fixtures.reviewed import Reviewed
-    from support.processes.fabricated_platform import Platform
 
 PATIENCE_S = 120.0
 START = datetime(2026, 11, 26, tzinfo=UTC)
@@ -161,22 +154,3 @@ def test_without_the_packages_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(LookupNotInstalled):
         find_key("clicks", "alice", locations, within_s=PATIENCE_S)
-
-
-def test_live_figures_of_the_records(platform: Platform) -> None:
-    platform.add("visits")
-    assert live_figures(find_view(platform.home, platform.streams, "visits")) == {
-        "open_ages": {}, "heaviest_keys": [], "straggler": None, "positions": None,
-    }  # fmt: skip
-    _, home = platform.drive("visits")
-    straggler = Straggler(kind=StragglerKind.KEY, name="bot", since=1, batches=2, group=7)
-    keys = (HeavyKey(key="bot", group=7, events=90),)
-    beat = HEARTBEAT_FILE.of(home).require()
-    assert beat is not None
-    HEARTBEAT_FILE.of(home).write(replace(beat, open_ages={"1m": 3}, heaviest_keys=keys, straggler=straggler))
-    POSITIONS_FILE.of(home).write(
-        PositionsRecord(at=9, partitions=(PartitionPosition(name="c-0", offset=5, oldest=2),))
-    )
-    found = live_figures(find_view(platform.home, platform.streams, "visits"))
-    assert (found["open_ages"], found["heaviest_keys"][0]["events"]) == ({"1m": 3}, 90)
-    assert (found["straggler"]["name"], found["positions"]["partitions"][0]["left"]) == ("bot", 3)

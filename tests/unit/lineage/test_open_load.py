@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.control.history.straggler import GroupTime
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, p99, sum_loads
 from sessionizer.core.key_group.measured_load import load_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,7 +12,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, HeavyKey
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from support.pages.page_alone import ENTERED, ask
@@ -72,8 +76,28 @@ def test_refused_rows_by_reason(stream: Platform) -> None:
     assert (told["reason"], told["count"], told["rows"][0]["source_position"]) == ("malformed", 1, "c-0-7")
 
 
-def test_open_sessions_by_age(stream: Platform) -> None:
-    assert answer(stream, "live")["open_ages"] == {"1m": 7}
+def test_live_figures_of_the_records(stream: Platform) -> None:
+    assert answer(stream, "live") == {"open_ages": {"1m": 7}, "heaviest_keys": [], "straggler": None, "positions": None}
+    home = stream.add("clicks")
+    straggler = Straggler(kind=StragglerKind.KEY, name="bot", since=1, batches=2, group=7)
+    keys = (HeavyKey(key="bot", group=7, events=90),)
+    beat = HEARTBEAT_FILE.of(home).require()
+    assert beat is not None
+    HEARTBEAT_FILE.of(home).write(replace(beat, heaviest_keys=keys, straggler=straggler))
+    POSITIONS_FILE.of(home).write(
+        PositionsRecord(at=9, partitions=(PartitionPosition(name="c-0", offset=5, oldest=2),))
+    )
+    found = answer(stream, "live")
+    assert (found["open_ages"], found["heaviest_keys"][0]["events"]) == ({"1m": 7}, 90)
+    assert (found["straggler"]["name"], found["positions"]["partitions"][0]["left"]) == ("bot", 3)
+
+
+def test_live_figures_of_a_stream_that_never_ran(stream: Platform) -> None:
+    stream.add("visits")
+    path = "/api/streams/visits.supervise/live"
+    assert ask(stream, path, headers=ENTERED).json() == {
+        "open_ages": {}, "heaviest_keys": [], "straggler": None, "positions": None,
+    }  # fmt: skip
 
 
 def test_the_log_of_the_newest_driver_without_credentials(stream: Platform) -> None:

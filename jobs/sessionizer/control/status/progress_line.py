@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.clock import describe_duration
+
 if TYPE_CHECKING:
     from sessionizer.control.records.heartbeat import Heartbeat
 
 HEAVY_GROUP_BYTES: Final = 2**28
 """Bytes from which a key group is reported as heavy. A merge takes about three times as much memory."""
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
-
-
 LONG_BATCH_MS: Final = 10_000
 """Milliseconds after which a batch is reported while it runs."""
-
-
-def describe_duration(milliseconds: int) -> str:
-    """Format a duration in its two longest units, such as ``3 m 20 s``, and below a second in ms."""
-    if abs(milliseconds) < _UNITS[-1][1]:
-        return f"{milliseconds} ms"
-    sign, rest = ("-" if milliseconds < 0 else ""), abs(milliseconds)
-    first = next(index for index, (_, size) in enumerate(_UNITS) if rest >= size)
-    parts = []
-    for unit, size in _UNITS[first : first + 2]:
-        count, rest = divmod(rest, size)
-        parts += [f"{count} {unit}"] if count else []
-    return sign + " ".join(parts)
 
 
 def progress_line(beat: Heartbeat) -> str:

@@ -16,10 +16,11 @@ The other stretches are open: a later batch may add to them or split them.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.event import AdmittedEvent, session_id
+from sessionizer.core.definition.outcome import Outcome, Session
 from sessionizer.core.definition.plain_values import order_of
 from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.definition.stretch import Stretch, cut, order_in_key
@@ -28,42 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.reasons import CloseReason
     from sessionizer.core.definition.rules import SessionRules
 
 _NO_THRESHOLD_MS: Final = -NEVER_MS
 """A threshold at or before which no event is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A final session. ``started_at_ms`` and ``ended_at_ms`` are the clock of its first and its last event."""
-
-    session_id: str
-    key: str
-    client: str | None
-    started_at_ms: int
-    ended_at_ms: int
-    event_count: int
-    close_reason: CloseReason
-    events: tuple[Event, ...]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The sessions and events of a stream after its last batch.
-
-    ``closed`` holds the final sessions in the order they became final: by batch, key and time. ``open_events`` is
-    ordered by key and time, ``late`` and ``conflicting`` by batch, key and canonical order. ``watermark_ms`` is the
-    moment up to which sessions are final. On the two arrival clocks it is the wall clock of the last batch.
-    """
-
-    closed: list[Session] = field(default_factory=list)
-    open_events: list[AdmittedEvent] = field(default_factory=list)
-    late: list[Event] = field(default_factory=list)
-    conflicting: list[Event] = field(default_factory=list)
-    duplicates_dropped: int = 0
-    watermark_ms: int = 0
 
 
 def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:

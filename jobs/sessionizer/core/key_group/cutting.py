@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS
 
 Int64s = NDArray[np.int64]

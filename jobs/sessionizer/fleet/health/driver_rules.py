@@ -8,11 +8,10 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
-from sessionizer.home.clock import clock_time
+from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
 

@@ -9,8 +9,8 @@ from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.verdict import Finding, Part, Word
+from sessionizer.home.clock import describe_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
+from sessionizer.home.clock import describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
 

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.failures.passing import retry_conflicts

@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.event import SESSION_ID_LENGTH
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.history.caps import capped_segments, event_order

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sessionizer.control.history.files import HOUR_MS, KEPT_MS, read_history
 from sessionizer.control.history.sample import PHASES
 from sessionizer.control.records.heartbeat import YEAR_9999_MS
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, stream_history_shape

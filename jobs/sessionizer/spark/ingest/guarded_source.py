@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, read_left_out
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles, drop_files

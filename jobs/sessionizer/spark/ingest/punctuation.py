@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import publish_json

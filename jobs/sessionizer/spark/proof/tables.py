@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.state.proof.comparison import (

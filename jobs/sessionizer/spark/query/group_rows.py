@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import Row
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from sessionizer.control.history.sample import PHASES
-from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.wire import schema
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 

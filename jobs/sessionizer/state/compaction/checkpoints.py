@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
 from sessionizer.checkpoint.names import commit_log
-from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.home.clock import describe_duration
 from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage

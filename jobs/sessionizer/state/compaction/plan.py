@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.home.clock import describe_duration
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import TABLES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT

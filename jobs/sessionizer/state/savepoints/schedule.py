@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import committed_batch
-from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.data_digest import found_files

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.spark.ingest.file_source.lines import CORRUPT, FAULT, POSITION, RAW, line_fault
 
 if TYPE_CHECKING:

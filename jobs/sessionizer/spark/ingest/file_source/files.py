@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.spark.ingest.file_source.csv_lines import csv_options, has_lines, parse_csv_lines
 from sessionizer.spark.ingest.file_source.lines import (
     CORRUPT,

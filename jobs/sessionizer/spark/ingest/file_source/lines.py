@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.internals.java_errors import first_line
 
