@@ -39,9 +39,7 @@ from sessionizer.home.roots import CONTROL_VARIABLE
 
 Control: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        help=f"The control root, a path or a URI such as hdfs://… or s3://… [env {CONTROL_VARIABLE}, default the home]."
-    ),
+    typer.Option(help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."),
 ]
 EARLIER_NAMES: Final = {"trial": "canary", "back-if-unfit": "roll-back-if-failed"}
 """Options of earlier releases, which still work, and their present names."""

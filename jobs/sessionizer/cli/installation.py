@@ -57,7 +57,7 @@ def group() -> None:
 def fetch(
     folder: Annotated[
         Path | None,
-        typer.Argument(help=f"Where to put them [env {JARS_VARIABLE}, default in this Python environment]."),
+        typer.Argument(help=f"Folder for them. Default: {JARS_VARIABLE}, else one in this Python environment."),
     ] = None,
     stores: Annotated[
         list[ObjectStore] | None,

@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.")]
 Streams: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Folder of the stream specs [env SESSIONIZER_STREAMS, default dags/streams].")
+    Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
 ]
 Home: TypeAlias = Annotated[
-    Path | None, typer.Option(help="The platform's home [env SESSIONIZER_HOME, default .sessionizer].")
+    Path | None, typer.Option(help="The platform's home. Default: SESSIONIZER_HOME, else .sessionizer.")
 ]
 Data: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="The data root, a path or a URI such as hdfs://… [env SESSIONIZER_DATA, default the home]."),
+    typer.Option(help="The data root (a path or URI, such as s3://…). Default: SESSIONIZER_DATA, else the home."),
 ]
 Master: TypeAlias = Annotated[
-    str | None, typer.Option(help="Spark master [env SESSIONIZER_MASTER, default that of spark-submit, else local[*]].")
+    str | None,
+    typer.Option(help="Spark master. Default: SESSIONIZER_MASTER, else that of spark-submit, else local on all cores."),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from sessionizer import __version__
 from sessionizer.cli.app import app
 from sessionizer.cli.looking.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
+from support.sentences import help_of
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,13 @@ def test_a_cell_is_a_line(text: str, shown: str) -> None:
 def test_the_release_is_printed_whatever_else_is_asked(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(app, [*words])
     assert (done.exit_code, done.stdout.split()) == (0, ["sessionizer", __version__])
+
+
+@pytest.mark.parametrize("words", [("run",), ("savepoint", "create"), ("jars", "fetch"), ()])
+def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markup of the terminal would swallow a name in square brackets."""
+    monkeypatch.setenv("COLUMNS", "400")
+    shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+    written = "".join(help_of(typer.main.get_command(app), "sessionizer"))
+    assert "SESSIONIZER_" in shown
+    assert "[" not in written
