@@ -115,8 +115,8 @@ class Bench:
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
         """Restore the savepoint as the command does, from its plan on."""
-        command = Restore(trial=0)
-        plan = command.plan(plan_restore(self.spark, self.home, savepoint, manifest, trial=None))
+        command = Restore(canary=0)
+        plan = command.plan(plan_restore(self.spark, self.home, savepoint, manifest, canary=None))
         name, digest = command.name, plan.digest
         record = new_operation(self.home, name, digest, "benchmark", plan.leaves, savepoint=savepoint.id)
         runner = RestoreRunner(
@@ -135,7 +135,7 @@ class Bench:
     def rescale(self) -> None:
         """Rescale the state to as many partitions as ``repartition`` makes."""
         standing = standing_of(self.home)
-        groups, command = int(standing.spec["key_groups"]), Rescale(partitions=self.other_partitions(), trial=0)
+        groups, command = int(standing.spec["key_groups"]), Rescale(partitions=self.other_partitions(), canary=0)
         plan = command.plan(self.home.name, standing, groups)
         operation = Operation(
             self.home, new_operation(self.home, command.name, plan.digest, "benchmark", plan.leaves), lambda: None

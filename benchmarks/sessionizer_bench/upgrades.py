@@ -115,7 +115,7 @@ class Upgrades:
 
     def upgrade_seconds(self) -> float:
         """Carry the upgrade out, and return for how long (s) the stream could process nothing."""
-        command, spec = Upgrade(trial=0), find_stream(self.streams, self.home.name)
+        command, spec = Upgrade(canary=0), find_stream(self.streams, self.home.name)
         runner = ApplyRunner(
             spark=self.spark, home=self.home, command=command, spec=spec, savepoints=self.home.savepoints
         )

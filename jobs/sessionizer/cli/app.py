@@ -41,7 +41,7 @@ Control: TypeAlias = Annotated[
     str | None,
     typer.Option(help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."),
 ]
-EARLIER_NAMES: Final = {"trial": "canary", "back-if-unfit": "roll-back-if-failed"}
+EARLIER_NAMES: Final = {"trial": "canary", "back-if-unfit": "roll-back-if-failed", "leave-out": "exclude"}
 """Options of earlier releases, which still work, and their present names."""
 app = typer.Typer(
     no_args_is_help=True,

@@ -90,11 +90,11 @@ def _lines(view: StreamView) -> list[str]:
     lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
-    if view.trial_line is not None:
-        lines.append(view.trial_line)
+    if view.canary_line is not None:
+        lines.append(view.canary_line)
     if view.late_backlog is not None:
         lines.append(view.late_backlog)
-    lines += [f"excludes from its source: {each}" for each in view.left_out]
+    lines += [f"excludes from its source: {each}" for each in view.excluded_ranges]
     lines += [f"rows changed by another writer: {change}" for change in view.table_changes]
     if view.waiting is not None:
         lines.append(f"{view.waiting.counted}: {view.waiting_line}")

@@ -16,6 +16,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import InvalidSpec
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE, driver_python, package_versions
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.canary_record import canary_of_active
 from sessionizer.lineage.fingerprint import (
     DELTA,
     ENGINE,
@@ -25,7 +26,6 @@ from sessionizer.lineage.fingerprint import (
     other_line,
     present_versions,
 )
-from sessionizer.lineage.trial.trial_record import trial_of_active
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,9 +181,9 @@ def describe_programs(versions: Mapping[str, str]) -> str:
 
 def _lineage_to_start(home: StreamHome) -> tuple[str | None, bool]:
     """Return the lineage that the next driver runs, and whether a rollback leads or led to it."""
-    trial = trial_of_active(home)
-    if trial is not None and trial.goes_back:
-        return trial.course.before, True
+    canary = canary_of_active(home)
+    if canary is not None and canary.goes_back:
+        return canary.course.before, True
     active = active_lineage(home)
     done = [each for each in read_operations(home) if each.outcome is not Ending.ABANDONED]
     newest = done[-1] if done else None

@@ -9,14 +9,14 @@ from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.home.json_record import typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
 from sessionizer.lineage.fingerprint import ENGINE
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.deployment.verdicts.verdict import Difference
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"
@@ -47,7 +47,7 @@ ON_A_COPY: Final = {
 class UpgradeRequest:
     """Request of a user. ``verb``: ``apply`` is for the spec alone. ``accepted``: differences, by name.
 
-    ``anew``: a new lineage is wanted, whatever changes. ``trial``: the trial of a new lineage, None for no trial.
+    ``anew``: a new lineage is wanted, whatever changes. ``canary``: the canary of a new lineage, None for no canary.
     ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
     ``on_copy``: a copy of the stream goes on so, and the stream itself as before.
     """
@@ -55,7 +55,7 @@ class UpgradeRequest:
     verb: str = UPGRADE
     accepted: tuple[str, ...] = ()
     anew: bool = False
-    trial: Terms | None = USUAL
+    canary: Terms | None = USUAL
     prove: bool = False
     stateless: bool = False
     on_copy: bool = False
@@ -124,7 +124,7 @@ class UpgradePlan:
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
         differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
-        on_trial = approved_terms(self.request.trial) if self.anew else {}
+        on_canary = approved_terms(self.request.canary) if self.anew else {}
         decided = {
             "verb": self.request.verb,
             "stream": self.stream,
@@ -136,7 +136,7 @@ class UpgradePlan:
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
         asked = {name: True for name in ("prove", "stateless", "on_copy") if getattr(self.request, name)}
-        return typed_digest({**decided, **on_trial, **migrated, **asked})
+        return typed_digest({**decided, **on_canary, **migrated, **asked})
 
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:

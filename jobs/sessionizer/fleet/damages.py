@@ -12,11 +12,11 @@ from sessionizer.home.control_store import store_at
 from sessionizer.home.home_identity import identity_file
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import read_lineage
+from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.drained import DRAINED_FILE
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
-from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
     for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
         yield partial(_require, file, missed=has_run)
     yield DRAINED_FILE.of(home, lineage).require
-    yield lambda: read_left_out(home, lineage)
-    yield lambda: read_trial(home, lineage)
+    yield lambda: read_excluded_ranges(home, lineage)
+    yield lambda: read_canary(home, lineage)
     yield origin.require
 
 

@@ -8,7 +8,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.home.clock import clock_time
-from sessionizer.lineage.trial.trial_record import BY_TRIAL
+from sessionizer.lineage.canary.canary_record import BY_CANARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def returned_line(operations: Sequence[OperationRecord], reason: str | None, now
     ``reason``: why the lineage that was left had failed.
     """
     newest = operations[-1] if operations else None
-    if newest is None or not newest.by.startswith(BY_TRIAL) or newest.outcome is not Ending.DONE:
+    if newest is None or not newest.by.startswith(BY_CANARY) or newest.outcome is not Ending.DONE:
         return None
     if now - newest.step_at > TOLD_FOR_MS:
         return None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.lineage.drained import DrainRecord
-    from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.state.lineages.table_changes import TableChange
     from sessionizer.stream_spec.decisions import Change
 
@@ -33,14 +33,14 @@ class StreamView:
 
     ``driver`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
     remedy, if there is a problem. ``changes``: the differences of its file from the spec that it runs by. ``running``:
-    a line about the batch under way, if it takes long. ``waiting``: the upgrade that
-    waits, and ``waiting_line`` what becomes of it. ``drain``: the record that its sessions are closed for good.
-    ``trial``: the trial of its lineage, if a verb made that lineage. ``trial_line``: the state of the trial, and the
-    remedy if it failed. ``unfinished``: the command that has the stream and is not over. ``left_out``: the ranges of
-    its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
-    ``operation_line``: its failure if it failed lately, or the rollback that it was if a canary asked for it.
-    ``table_changes``: changes of its tables by others. ``late_backlog``: too many rows of its first batches came late,
-    and the remedy. ``bundle``: DAG bundle of its lineage's newest driver. ``health``: its word, and why.
+    a line about the batch under way, if it takes long. ``waiting``: the upgrade that waits, and ``waiting_line`` what
+    becomes of it. ``drain``: the record that its sessions are closed for good. ``canary``: that of its lineage, if a
+    verb made the lineage. ``canary_line``: the state of the canary, and the remedy if it failed. ``unfinished``: the
+    command that has the stream and is not over. ``excluded_ranges``: those of its source, in words. ``damages``: of its
+    records. ``last_operation``: the newest one. ``operation_line``: its failure if it failed lately, or the rollback
+    that it was if a canary asked for it. ``table_changes``: changes of its tables by others. ``late_backlog``: too many
+    rows of its first batches came late, and the remedy. ``bundle``: DAG bundle of its lineage's newest driver.
+    ``health``: its word, and why.
     """
 
     name: str
@@ -55,9 +55,9 @@ class StreamView:
     waiting_line: str | None = None
     running: str | None = None
     drain: DrainRecord | None = None
-    trial: Trial | None = None
-    trial_line: str | None = None
-    left_out: tuple[str, ...] = ()
+    canary: CanaryRecord | None = None
+    canary_line: str | None = None
+    excluded_ranges: tuple[str, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
     unfinished: UnfinishedOperation | None = None
     damages: tuple[SessionizerError, ...] = ()
@@ -131,12 +131,17 @@ class StreamView:
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
         changes = [asdict(change) for change in self.changes]
         drained = self.drain.to_json() if self.drain else None
-        said = {"advice": self.advice, "spec_changes": changes, "drained": drained, "left_out": list(self.left_out)}
+        said = {
+            "advice": self.advice,
+            "spec_changes": changes,
+            "drained": drained,
+            "left_out": list(self.excluded_ranges),
+        }
         said["operation"] = self.unfinished.to_json() if self.unfinished else None
         said["last_operation"] = self.last_operation.to_json() if self.last_operation else None
         said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
         said["table_changes"] = [change.to_json() for change in self.table_changes]
-        said["trial"] = self.trial.to_json() if self.trial else None
+        said["trial"] = self.canary.to_json() if self.canary else None
         said["waiting_upgrade"] = self.waiting.to_json() if self.waiting else None
         said["python"] = self.other_python
         said["late_backlog"] = self.late_backlog

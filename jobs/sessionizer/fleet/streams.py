@@ -25,13 +25,13 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import examine_active, read_lineage
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
+from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
+from sessionizer.lineage.canary.judging import Outcome, late_backlog_line
 from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.excluded_ranges import examine_excluded_ranges
 from sessionizer.lineage.fingerprint import kept_fingerprint
-from sessionizer.lineage.left_out import examine_left_out
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.judging import Outcome, late_backlog_line
-from sessionizer.lineage.trial.trial_record import examine_trial, read_trial
-from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.lineage.trial.trial_record import Trial
+    from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -99,7 +99,7 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
     operations = read_operations(home)
-    trial, waiting = examine_trial(home), find_waiting(home, spec)
+    canary, waiting = examine_canary(home), find_waiting(home, spec)
     unfinished = read_unfinished(home, driver.owner, now)
     view = StreamView(
         name=spec.name,
@@ -112,9 +112,9 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
         running=driver.under_way if driver.state.is_live else None,
         drain=examine_drain(home),
-        trial=trial,
-        trial_line=_trial_line(home, trial) if trial else None,
-        left_out=tuple(examine_left_out(home).lines()),
+        canary=canary,
+        canary_line=_canary_line(home, canary) if canary else None,
+        excluded_ranges=tuple(examine_excluded_ranges(home).lines()),
         table_changes=changes_of_active(home),
         unfinished=unfinished,
         damages=damaged_records(home),
@@ -128,10 +128,10 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
 
 def _returned_line(home: StreamHome, operations: Sequence[OperationRecord], now: int) -> str | None:
     try:
-        trial = read_trial(home, operations[-1].lineage_from) if operations and operations[-1].lineage_from else None
+        canary = read_canary(home, operations[-1].lineage_from) if operations and operations[-1].lineage_from else None
     except SessionizerError:  # the line of damages names the file
-        trial = None
-    return returned_line(operations, trial.course.reason if trial else None, now)
+        canary = None
+    return returned_line(operations, canary.course.reason if canary else None, now)
 
 
 def _late_backlog(home: StreamHome, now: int) -> str | None:
@@ -144,13 +144,13 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
         return None
 
 
-def _trial_line(home: StreamHome, trial: Trial) -> str:
+def _canary_line(home: StreamHome, canary: CanaryRecord) -> str:
     """Describe the state of the canary. For a failed one, add the remedy."""
     try:
-        line = standing_line(trial, BatchLog(home.lineage(trial.lineage).batches).life)
+        line = standing_line(canary, BatchLog(home.lineage(canary.lineage).batches).life)
     except SessionizerError as error:
         return f"the figures of its canary are unknown: {error}"
-    return f"{line} → {remedy_for(failure_of(home, trial))}" if trial.outcome is Outcome.FAILED else line
+    return f"{line} → {remedy_for(failure_of(home, canary))}" if canary.outcome is Outcome.FAILED else line
 
 
 def view_home(home: StreamHome) -> StreamView:

@@ -90,7 +90,7 @@ class Past:
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
     """Return all about a stream: its row, findings, advice, history of ``span`` ms, marks and lineages."""
     every = bucket_ms(span)
-    lines = [view.running, view.advice, view.operation_line, view.trial_line, view.late_backlog, *view.damage_lines]
+    lines = [view.running, view.advice, view.operation_line, view.canary_line, view.late_backlog, *view.damage_lines]
     return {
         "at": now,
         "every": every,
@@ -98,12 +98,12 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
         "row": stream_row(view, past.marks, now),
         "findings": [finding.to_json() for finding in view.health.findings],
         "lines": [redacted(line) for line in lines if line],
-        "excluded": list(view.left_out),
+        "excluded": list(view.excluded_ranges),
         "changes": [str(change.field) for change in view.changes],
         "history": table_of(condense(past.history.samples, every)),
         "marks": [mark.to_json() for mark in past.history.marks],
         "savepoints": [mark.to_json() for mark in past.marks if _is_kept(mark, past.savepoints)],
-        "canary": view.trial is not None and not view.trial.is_settled,
+        "canary": view.canary is not None and not view.canary.is_settled,
         "lineages": lineage_rows(past.lineages, view),
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from sessionizer.errors import SessionizerError, TerminalError
-from sessionizer.lineage.trial.trial_record import accepted
+from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redacted
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
@@ -53,7 +53,7 @@ class PromoteLineage(DirectTask):
 
     def act(self, request: Request, user: str) -> str:
         """Promote the lineage. Raises OperationPending, DamagedFile."""
-        return accepted(self.project.home_of(request.stream), user)
+        return promote_lineage(self.project.home_of(request.stream), user)
 
 
 class SendTestAlert(DirectTask):

@@ -15,7 +15,7 @@ from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.trial.unstarted import fail_unstarted
+from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import (
     Adopt,
@@ -180,7 +180,7 @@ class Supervisor:
                 raise SupervisionEnded(self.stream, reason, remedy)
 
     def _roll_back(self, lineage: str, why: str, situation: Situation) -> None:
-        """Fail the trial of ``lineage``, and give the lineage before a full budget. The next driver rolls back."""
+        """Fail the canary of ``lineage``, and give the lineage before a full budget. The next driver rolls back."""
         fail_unstarted(self.home, lineage, f"it never made a batch: {why}")
         self.ledger.write(reset_budget(self.ledger.read(), situation.driver.uid if situation.driver else None))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.control.records.airflow_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.lineage.trial.unstarted import UnstartedLineage
+    from sessionizer.lineage.canary.unstarted import UnstartedLineage
     from sessionizer_airflow.supervision.observe import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
@@ -71,7 +71,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class RollBack:
-    """Decision to fail the trial of ``lineage``, which never made a batch. The next driver rolls back from it."""
+    """Decision to fail the canary of ``lineage``, which never made a batch. The next driver rolls back from it."""
 
     lineage: str
     why: str

@@ -13,14 +13,14 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
-from sessionizer.lineage.trial.unstarted import examine_unstarted
+from sessionizer.lineage.canary.unstarted import examine_unstarted
 
 if TYPE_CHECKING:
     from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.unstarted import UnstartedLineage
+    from sessionizer.lineage.canary.unstarted import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import begin_trial, read_trial
+from sessionizer.lineage.canary.canary_record import begin_canary, read_canary
+from sessionizer.lineage.canary.judging import Outcome, Terms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
@@ -30,7 +30,7 @@ def begin_new_lineage(home: StreamHome, *, goes_back: bool) -> tuple[str, str]:
     home.prepare()
     before = start_lineage(home)
     after = make_lineage(home, None)
-    begin_trial(home, after, "upgrade", before, Terms(goes_back=goes_back))
+    begin_canary(home, after, "upgrade", before, Terms(goes_back=goes_back))
     activate_lineage(home, after, before)
     return before, after
 
@@ -52,8 +52,8 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
 
     def command(call: DriverCall) -> list[str]:
         """The code of the lineage before does not fail."""
-        trial = read_trial(home, after)
-        if trial is not None and trial.outcome is Outcome.FAILED:
+        canary = read_canary(home, after)
+        if canary is not None and canary.outcome is Outcome.FAILED:
             (home.platform / "behaviour").write_text("steady")
         return scripted_driver(call)
 
@@ -63,9 +63,9 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
         return supervisor
 
     settle_until(lambda: works(home), build)
-    trial = read_trial(home, after)
-    assert trial is not None
-    assert (trial.outcome, trial.goes_back, trial.course.before) == (Outcome.FAILED, True, before)
+    canary = read_canary(home, after)
+    assert canary is not None
+    assert (canary.outcome, canary.goes_back, canary.course.before) == (Outcome.FAILED, True, before)
     assert [alert.kind for alert in alerts].count(Kind.ROLLED_BACK) == 1
     assert [alert.kind for alert in alerts][: starts - 1] == [Kind.REPLACED] * (starts - 1)
     assert not recorded(home).given_up
@@ -81,6 +81,6 @@ def test_without_the_switch_the_alert_names_the_way_back(
     (alert,) = alerts
     assert alert.kind is Kind.GAVE_UP
     assert all(part in alert.what_to_do for part in ("`sessionizer rollback clicks`", before))
-    trial = read_trial(home, after)
-    assert trial is not None
-    assert trial.outcome is None
+    canary = read_canary(home, after)
+    assert canary is not None
+    assert canary.outcome is None

@@ -17,12 +17,12 @@ from sessionizer.errors import Verdict
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.judging import Terms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.fingerprint import SPARK, Fingerprint, present_fingerprint, write_fingerprint
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
@@ -30,7 +30,7 @@ from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
 from support.places import mounted
 from support.processes.driver_commands import real_driver, scripted_driver
-from support.processes.fabricated_platform import SPEC, put_on_trial
+from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
 from support.verbs.begun_restore import begun_restore
 
@@ -111,17 +111,17 @@ def restore_cut_short(watched: WatchedStream) -> None:
     write_operation(watched.home, begun_restore())
 
 
-def trial_failed(watched: WatchedStream) -> None:
-    """As many of its drivers as a trial allows were killed."""
+def canary_failed(watched: WatchedStream) -> None:
+    """As many of its drivers as a canary allows were killed."""
     tried(watched, Terms())
 
 
-def trial_failed_by_one_who_goes_back(watched: WatchedStream) -> None:
+def canary_failed_by_one_who_goes_back(watched: WatchedStream) -> None:
     tried(watched, Terms(goes_back=True))
 
 
 def tried(watched: WatchedStream, terms: Terms) -> None:
-    put_on_trial(watched.platform.add("clicks"), terms, "one two three")
+    make_canary(watched.platform.add("clicks"), terms, "one two three")
 
 
 def desired_damaged(watched: WatchedStream) -> None:
@@ -215,8 +215,8 @@ REFUSALS = {
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
     "made by another engine": Refusal("EngineChanged", "was made by spark 4.1.9", made_by_another_engine),
     "a restore that was cut short": Refusal("OperationPending", "'clicks' to nightly", restore_cut_short),
-    "an unfit lineage": Refusal("LineageUnfit", "3 of its drivers ended before", trial_failed),
-    "an unfit lineage that is left": Refusal("LineageLeft", "rolls back to lineage", trial_failed_by_one_who_goes_back),
+    "a failed canary": Refusal("LineageUnfit", "3 of its drivers ended before", canary_failed),
+    "a failed canary that is left": Refusal("LineageLeft", "rolls back to lineage", canary_failed_by_one_who_goes_back),
     "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
     "data of another home": Refusal("DataOwned", "/other on ", data_of_another_home, at_another_data_root),
     "a home that was copied": Refusal(
@@ -236,7 +236,7 @@ REFUSALS = {
 
 QUICK = {
     "bad spec", "no spec", "broker away", "made by another release", "made by another engine", "drained",
-    "a restore that was cut short", "an unfit lineage", "data of another home", "a state that is too old",
+    "a restore that was cut short", "a failed canary", "data of another home", "a state that is too old",
     "lineage.json damaged", "a file where a folder must be", "refused", "away", "unforeseen",
 }  # fmt: skip
 """One of each kind: what runs in `make test`."""

@@ -14,9 +14,9 @@ from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.launch.installation import APPLICATION, JARS_VARIABLE, PYTHON_VARIABLE, jar_folder
+from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.fingerprint import RELEASE, SPARK, kept_fingerprint
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.trial.trial_record import BY_TRIAL
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.checkpoint_log import CheckpointLog
@@ -139,7 +139,7 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     assert len(watched.told) == 1
     assert (launched(watched.home).python, site.ran_by(RELEASE)) == (str(old), release)
     done = read_operations(watched.home)[-1]
-    assert (done.verb, done.by, done.outcome) == ("rollback", f"{BY_TRIAL}{left}", Ending.DONE)
+    assert (done.verb, done.by, done.outcome) == ("rollback", f"{BY_CANARY}{left}", Ending.DONE)
     assert all(part in site.ask("status") for part in (f"lineage {left} failed", str(before), str(old)))
 
 

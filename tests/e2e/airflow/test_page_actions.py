@@ -16,9 +16,9 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.canary_record import read_canary
+from sessionizer.lineage.canary.judging import Outcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.trial.judging import Outcome
-from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.savepoints.shelf import savepoints_in
@@ -227,9 +227,9 @@ def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(u
     user.see("canary")
     user.act("Promote")
     browser.wait_for_text("promote: done", 120)
-    trial = read_trial(home, lineage or "")
-    assert trial is not None
-    assert (trial.outcome, trial.course.by) == (Outcome.ACCEPTED, "admin (Airflow)")
+    canary = read_canary(home, lineage or "")
+    assert canary is not None
+    assert (canary.outcome, canary.course.by) == (Outcome.PROMOTED, "admin (Airflow)")
     wait_for_mark(user, "canary accepted")
     user.close_cards()
     wait_until(lambda: "Promote" not in browser.text(), 30, "no canary any more")

@@ -9,8 +9,8 @@ from delta.tables import DeltaTable
 
 from sessionizer.checkpoint.batch_logs import committed_batch, committed_batches
 from sessionizer.deployment.running_spec import new_record
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
 from sessionizer.spark.proof.prove import ProofRequest, prove
 from sessionizer.state.proof.comparison import Kind
 from sessionizer.state.proof.result import Verdict
@@ -75,8 +75,8 @@ def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     write_click_files(stage.feed, 5, rate=12)
     uris = tuple(f"file:{file}" for file in sorted(stage.feed.iterdir())[2:3])
     assert stage.lineage
-    out = LeftOut((LeftOutRange("one", files=uris),))
-    LEFT_OUT_FILE.of(stage.stream_home, stage.lineage).write(out)
+    out = ExcludedRanges((ExcludedRange("one", files=uris),))
+    EXCLUDED_RANGES_FILE.of(stage.stream_home, stage.lineage).write(out)
     proof = proved(spark, caught_up(spark, stage), batches=50)
     assert_equal(proof)
     refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'left_out'").count()

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.execution import execute
 from sessionizer.errors import InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.lineage.left_out import Records
+from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.ingest.topics import oldest_offsets

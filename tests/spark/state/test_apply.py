@@ -16,8 +16,8 @@ from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
-from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.origin import lineage_before
@@ -64,10 +64,10 @@ def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
     lineage = execute(operation_of(found), found).lineage_to
     assert lineage is not None
     assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
-    trial = read_trial(found.home, lineage)
-    assert trial is not None
-    assert (trial.course.verb, trial.course.before, trial.outcome) == (APPLY, before, None)
-    assert trial.baseline.life.read > 0
+    canary = read_canary(found.home, lineage)
+    assert canary is not None
+    assert (canary.course.verb, canary.course.before, canary.outcome) == (APPLY, before, None)
+    assert canary.baseline.life.read > 0
     return lineage
 
 
@@ -137,7 +137,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
     saved = Operation(home, pending.record_step(Reached.SAVED), lambda: None)
     assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
-    assert read_trial(home, lineage) is None
+    assert read_canary(home, lineage) is None
     assert not applying(spark, stage).look().is_needed
     assert carried_out(home, APPLY, done.digest)
 

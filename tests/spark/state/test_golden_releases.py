@@ -55,7 +55,7 @@ def revision_of(stage: Stage) -> str:
 
 def upgrade(spark: SparkSession, stage: Stage) -> None:
     """Bring the stream to the head as `sessionizer upgrade` does."""
-    home, command = stage.stream_home, Upgrade(trial=0)
+    home, command = stage.stream_home, Upgrade(canary=0)
     found = ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
     plan = found.look()
     assert (STATE, Verdict.MIGRATE) in {(each.name, each.verdict) for each in plan.decision.differences}

@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
-from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.lineage.canary.canary_record import read_canary
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.processes.typed_command import TypedCommand
@@ -32,7 +32,7 @@ KILLED_AT = (
     "new lineage: seeded",
     "new lineage: activated",
 )
-ON_TRIAL = ("--new-lineage", "--back-if-unfit", "--trial", "2")
+ON_CANARY = ("--new-lineage", "--back-if-unfit", "--trial", "2")
 HALF, FILES = 2, 4
 
 
@@ -62,7 +62,7 @@ def new_stage(spark: SparkSession, tmp_path: Path) -> Callable[[str], Stage]:
 
 def assert_as_the_steady_one(spark: SparkSession, stage: Stage, steady: Stage, clicks: Path) -> None:
     """The stream ends as one through the same verb that nobody killed."""
-    typed = TypedCommand.start(steady, APPLY, *ON_TRIAL, "--approve", digest_of(steady, *ON_TRIAL))
+    typed = TypedCommand.start(steady, APPLY, *ON_CANARY, "--approve", digest_of(steady, *ON_CANARY))
     assert typed.end() == 0, typed.said
     for each in (steady, stage):
         each.bring(sorted(clicks.iterdir())[HALF:])
@@ -76,24 +76,24 @@ def test_killed_at_each_line_that_it_says_it_is_finished_by_the_last_one(
 ) -> None:
     killed, steady = new_stage("killed"), new_stage("steady")
     home, before = killed.stream_home, killed.lineage
-    digest = digest_of(killed, *ON_TRIAL)
+    digest = digest_of(killed, *ON_CANARY)
     for line in KILLED_AT:
-        typed = TypedCommand.start(killed, APPLY, *ON_TRIAL, "--approve", digest)
+        typed = TypedCommand.start(killed, APPLY, *ON_CANARY, "--approve", digest)
         typed.wait_for(line)
         typed.kill()
         activated = line.endswith("activated")
         assert activated or killed.lineage == before, line
     for _ in range(2):  # killed at its last line it may have been over already, and it is now
-        typed = TypedCommand.start(killed, APPLY, *ON_TRIAL, "--approve", digest)
+        typed = TypedCommand.start(killed, APPLY, *ON_CANARY, "--approve", digest)
         assert typed.end() == 0, typed.said
     assert "has carried out" in typed.said
     require_no_operation(home)
     assert len(read_operations(home)) == 1
     assert len(list(home.lineages.iterdir())) == 2, "what was killed is gone"
     assert read_desired(home).state is DesiredState.STOPPED
-    trial = read_trial(home, str(killed.lineage))
-    assert trial is not None
-    assert (trial.terms.batches, trial.terms.goes_back, trial.course.before) == (2, True, before)
+    canary = read_canary(home, str(killed.lineage))
+    assert canary is not None
+    assert (canary.terms.batches, canary.terms.goes_back, canary.course.before) == (2, True, before)
     assert_as_the_steady_one(spark, killed, steady, tmp_path / "clicks")
 
 
@@ -102,11 +102,11 @@ def test_while_one_is_frozen_another_does_nothing_and_it_goes_on_itself(
 ) -> None:
     frozen, steady = new_stage("frozen"), new_stage("steady")
     home, before = frozen.stream_home, frozen.lineage
-    digest = digest_of(frozen, *ON_TRIAL)
-    first = TypedCommand.start(frozen, APPLY, *ON_TRIAL, "--approve", digest)
+    digest = digest_of(frozen, *ON_CANARY)
+    first = TypedCommand.start(frozen, APPLY, *ON_CANARY, "--approve", digest)
     first.wait_for("new lineage: seeded")
     first.process.send_signal(signal.SIGSTOP)
-    second = TypedCommand.start(frozen, APPLY, *ON_TRIAL, "--approve", digest, "--wait", str(FROZEN_S))
+    second = TypedCommand.start(frozen, APPLY, *ON_CANARY, "--approve", digest, "--wait", str(FROZEN_S))
     assert second.end() != 0
     assert "still runs" in second.said
     assert frozen.lineage == before

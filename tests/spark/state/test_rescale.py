@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.state_commands.operations import trial_line
+from sessionizer.cli.state_commands.operations import canary_line
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
@@ -17,8 +17,8 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.canary.judging import Terms
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.state.commands.rescale import Rescale
@@ -79,7 +79,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     assert expected is not None
     assert shown.stdout.splitlines() == [
         *plan.lines(),
-        f"  {trial_line(Terms())}",
+        f"  {canary_line(Terms())}",
         f"  {expected.line()}",
         f"to run it: the same command with --approve {plan.digest}",
     ]

@@ -138,8 +138,8 @@ class RealStream:
     def restore(self, savepoint: str) -> OperationRecord:
         """Go back, or forward, to a savepoint."""
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        command = Restore(trial=0)
-        plan = command.plan(plan_restore(self.spark, self.home, kept, manifest, trial=None))
+        command = Restore(canary=0)
+        plan = command.plan(plan_restore(self.spark, self.home, kept, manifest, canary=None))
         runner = RestoreRunner(
             spark=self.spark,
             home=self.home,
@@ -171,7 +171,7 @@ class RealStream:
         runner = ApplyRunner(
             spark=self.spark,
             home=self.home,
-            command=Apply(trial=0),
+            command=Apply(canary=0),
             spec=self.stage.spec(),
             savepoints=self.home.savepoints,
         )

@@ -14,8 +14,8 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Pha
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.trial.judging import Terms
-from sessionizer.lineage.trial.trial_record import begin_trial, read_trial, write_trial
+from sessionizer.lineage.canary.canary_record import begin_canary, read_canary, write_canary
+from sessionizer.lineage.canary.judging import Terms
 from support.places import mounted
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def beat(home: StreamHome, **figures: object) -> None:
     HEARTBEAT_FILE.of(home).write(Heartbeat(**facts))  # type: ignore[arg-type]
 
 
-def put_on_trial(home: StreamHome, terms: Terms | None = None, drivers: str = "") -> str:
+def make_canary(home: StreamHome, terms: Terms | None = None, drivers: str = "") -> str:
     """A second lineage, made by a rescale that never was, which so many drivers have run; returns it."""
     before = start_lineage(home)
     lineage = make_lineage(home, None)
-    begin_trial(home, lineage, "rescale", before, terms or Terms())
+    begin_canary(home, lineage, "rescale", before, terms or Terms())
     activate_lineage(home, lineage, before)
-    trial = read_trial(home, lineage)
-    assert trial is not None
-    write_trial(home, replace(trial, course=replace(trial.course, drivers=drivers)))
+    canary = read_canary(home, lineage)
+    assert canary is not None
+    write_canary(home, replace(canary, course=replace(canary.course, drivers=drivers)))
     return lineage

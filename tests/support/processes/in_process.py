@@ -11,9 +11,9 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
-from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.prepared_query import PreparedQuery

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.lineages.handover import Step
     from support.streams.strategies import Log
 
@@ -55,7 +55,7 @@ def reseed(
     stage: Stage,
     partitions: int = 2,
     after: Callable[[Step], None] = lambda _: None,
-    trial: Terms | None = None,
+    canary: Terms | None = None,
 ) -> str:
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
@@ -68,8 +68,8 @@ def reseed(
         new.start(given)
         new.compare()
         new.set_position()
-        if trial is not None:
-            new.begin_trial(trial)
+        if canary is not None:
+            new.begin_canary(canary)
     except Exception:
         new.remove()
         raise

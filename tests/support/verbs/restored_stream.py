@@ -12,8 +12,8 @@ from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import locate_data
+from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.lineage.left_out import read_approved
 from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FILES = 5
 SAVED_AFTER = 2
 OPERATION = "20261123T080000-abc123"
-WITHOUT_TRIAL = Restore(trial=0)
+WITHOUT_CANARY = Restore(canary=0)
 
 
 @dataclass(slots=True)
@@ -87,12 +87,12 @@ class Restored:
             make_savepoint(spark, home, standing, asked, lambda _: None)
         return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
-    def plan(self, *leave_out: str) -> RestorePlan:
+    def plan(self, *exclude: str) -> RestorePlan:
         """What would be done; of a restore that was begun, with what was left out then."""
         home = self.stage.stream_home
         pending = pending_operation(home)
         begun = read_approved(home, pending.id) if pending else None
-        return plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun, move=self.move())
+        return plan_restore(self.spark, home, self.savepoint, self.manifest, exclude, begun, move=self.move())
 
     def move(self) -> TableMove | None:
         """To the other data root, if there is one, and it is not there yet."""
@@ -101,11 +101,11 @@ class Restored:
         return move_of(home, self.manifest, self.root, begun=begun) if self.root is not None else None
 
     def restore(
-        self, operation: str = OPERATION, leave_out: Sequence[str] = (), command: Restore = WITHOUT_TRIAL
+        self, operation: str = OPERATION, exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
     ) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, found, move = self.stage.stream_home, self.plan(*leave_out), self.move()
-        plan = command.plan(replace(found, decision=replace(found.decision, trial=command.terms)))
+        home, found, move = self.stage.stream_home, self.plan(*exclude), self.move()
+        plan = command.plan(replace(found, decision=replace(found.decision, canary=command.terms)))
         begun = replace(
             begun_restore(operation, savepoint=self.manifest.id),
             digest=plan.digest,

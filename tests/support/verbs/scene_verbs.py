@@ -10,8 +10,8 @@ from sessionizer.control.records.operation_record import pending_operation, read
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import trial_of_active, write_trial
+from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
+from sessionizer.lineage.canary.judging import Outcome, Terms
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.beginning import SeedRunner
@@ -50,7 +50,7 @@ SHORTER = clicks_spec(gap_timeout="5 seconds")
 DIVIDED = {**clicks_spec(), "key_groups": 6}
 ELSEWHERE = {**clicks_spec(), "source": {**clicks_spec()["source"], "path": "other"}}
 SAVEPOINT = "middle"
-_ON_TRIAL = Terms(batches=1, goes_back=True)
+_ON_CANARY = Terms(batches=1, goes_back=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def with_another_source(scene: Scene) -> None:
 
 def apply(scene: Scene, *, anew: bool) -> OperationRecord:
     """The changed spec."""
-    home, command = scene.home, Apply(trial=1, back_if_unfit=True) if anew else Apply(trial=0)
+    home, command = scene.home, Apply(canary=1, roll_back_if_failed=True) if anew else Apply(canary=0)
     runner = ApplyRunner(
         spark=scene.spark, home=home, command=command, spec=scene.stage.spec(), savepoints=home.savepoints
     )
@@ -103,12 +103,12 @@ def switch(scene: Scene) -> OperationRecord:
 def left_for_a_bad_one(scene: Scene) -> None:
     """Another lineage, of which its driver says that it is unfit, has read some files by a spec that is wrong."""
     scene.stage.write_spec({**SHORTER, "key_groups": DIVIDED["key_groups"]})
-    reseed(scene.spark, scene.stage, trial=_ON_TRIAL)
+    reseed(scene.spark, scene.stage, canary=_ON_CANARY)
     scene.read(BEFORE, LATER)
     scene.stage.write_spec(clicks_spec())
-    trial = trial_of_active(scene.home)
-    assert trial is not None
-    write_trial(scene.home, trial.decided(Outcome.FAILED, "it begins too many sessions"))
+    canary = canary_of_active(scene.home)
+    assert canary is not None
+    write_canary(scene.home, canary.decided(Outcome.FAILED, "it begins too many sessions"))
 
 
 def roll_it_back(scene: Scene) -> OperationRecord:
@@ -147,7 +147,7 @@ def restore(scene: Scene, *, elsewhere: bool = False) -> OperationRecord:
         begun = pending_operation(home) is not None
         move = move_of(home, manifest, root, begun=begun) if elsewhere else None
         command = Restore()
-        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, trial=command.terms, move=move))
+        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, canary=command.terms, move=move))
         runner = RestoreRunner(
             spark=spark,
             home=move.taken if move else home,

@@ -35,8 +35,8 @@ from sessionizer.errors import (
     StreamRunsAgain,
 )
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.trial.trial_record import trial_of_active
-from support.processes.fabricated_platform import put_on_trial
+from sessionizer.lineage.canary.canary_record import canary_of_active
+from support.processes.fabricated_platform import make_canary
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ def test_a_maintenance_of_a_command_at_work_is_not_ended(platform: Platform, hom
 def test_a_lineage_is_not_accepted_that_is_being_left(
     platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rollback begins while the trial is read."""
-    lineage = put_on_trial(home)
+    """A rollback begins while the canary is read."""
+    lineage = make_canary(home)
 
     def meanwhile(where: StreamHome) -> object:
         write_operation(home, new_operation(home, "rollback", DIGEST, "bob", (lineage, 7)))
-        return trial_of_active(where)
+        return canary_of_active(where)
 
-    monkeypatch.setattr("sessionizer.lineage.trial.trial_record.trial_of_active", meanwhile)
+    monkeypatch.setattr("sessionizer.lineage.canary.canary_record.canary_of_active", meanwhile)
     error = CliRunner().invoke(app, ["accept", "clicks", "--home", str(platform.home)]).exception
     assert isinstance(error, OperationPending)
 

@@ -19,18 +19,18 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.canary.canary_record import read_canary, write_canary
+from sessionizer.lineage.canary.judging import Outcome
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
-from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange
-from sessionizer.lineage.trial.judging import Outcome
-from sessionizer.lineage.trial.trial_record import read_trial, write_trial
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.table_changes import TableChange
 from sessionizer.state.lineages.told_changes import ToldChanges
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
-from support.processes.fabricated_platform import beat, put_on_trial
+from support.processes.fabricated_platform import beat, make_canary
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -70,16 +70,16 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
     assert "source is missing" in result.stdout
 
 
-def test_a_lineage_on_trial_says_where_it_stands_and_what_to_do(platform: Platform, reviewed: Reviewed) -> None:
+def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, reviewed: Reviewed) -> None:
     home = platform.add("visits")
     home.prepare()
-    lineage = put_on_trial(home)
+    lineage = make_canary(home)
     reviewed(below_table(platform))
     (shown,) = json.loads(platform.call("status", "--json").stdout)
     assert (shown["trial"]["verb"], shown["trial"]["terms"]["batches"]) == ("rescale", 5)
-    trial = read_trial(home, lineage)
-    assert trial is not None
-    write_trial(home, trial.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
+    canary = read_canary(home, lineage)
+    assert canary is not None
+    write_canary(home, canary.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
     reviewed(below_table(platform))
     accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
     reviewed(accepted.stdout)
@@ -221,7 +221,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform, reviewe
     home.prepare()
     lineage = start_lineage(home)
     assert "leaves out" not in platform.call("status").stdout
-    LEFT_OUT_FILE.of(home, lineage).write(LeftOut((LeftOutRange("a*.json", files=("file:/a1.json",)),)))
+    EXCLUDED_RANGES_FILE.of(home, lineage).write(ExcludedRanges((ExcludedRange("a*.json", files=("file:/a1.json",)),)))
     reviewed(below_table(platform))
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["left_out"] == ["a*.json (1 file)"]

@@ -23,7 +23,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
-from sessionizer.lineage.trial.judging import Terms
+from sessionizer.lineage.canary.judging import Terms
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.rescale import Rescale
@@ -67,7 +67,7 @@ def decided(**more: object) -> Any:
 
 
 def restore_decision(*, moves: bool) -> Any:
-    chosen = decided(left_out=("a range",) if moves else (), moved_to="/lake" if moves else None, trial=Terms())
+    chosen = decided(excluded_ranges=("a range",) if moves else (), moved_to="/lake" if moves else None, canary=Terms())
     return decided(decision=chosen)
 
 

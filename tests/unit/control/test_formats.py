@@ -36,8 +36,13 @@ from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain
+from sessionizer.lineage.excluded_ranges import (
+    EXCLUDED_RANGES_FILE,
+    ExcludedRange,
+    ExcludedRanges,
+    read_excluded_ranges,
+)
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.lineage.left_out import LEFT_OUT_FILE, LeftOut, LeftOutRange, read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath
     from sessionizer.home.stream_home import StreamHome
 
-LEFT_OUT = LeftOut((LeftOutRange("a.json", files=("file:/a.json",)),))
+EXCLUDED = ExcludedRanges((ExcludedRange("a.json", files=("file:/a.json",)),))
 OPEN_THERE = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
 
 
@@ -77,7 +82,7 @@ def written_by_all(home: StreamHome) -> str:
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
     UnreadableFiles.of(home, lineage).put_aside("file:/a.parquet", "not Parquet")
     note_source_ids(home, lineage, {"clicks": "a"})
-    LEFT_OUT_FILE.of(home, lineage).write(LEFT_OUT)
+    EXCLUDED_RANGES_FILE.of(home, lineage).write(EXCLUDED)
     ToldChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
@@ -160,7 +165,7 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         lambda: TYPES_FILE.of(home, lineage).require(),
         lambda: OpenSessions(of_lineage / "open_sessions.json"),
         lambda: UnreadableFiles.of(home, lineage).uris(),
-        lambda: read_left_out(home, lineage),
+        lambda: read_excluded_ranges(home, lineage),
         lambda: announced_timeouts(of_lineage / "announced_timeouts.json"),
     )
     for read in readers:
@@ -209,7 +214,7 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
         TYPES_FILE.of(home, lineage).require(),
         (sessions.total, sessions.latest_due_ms),
         UnreadableFiles.of(home, lineage).uris(),
-        read_left_out(home, lineage),
+        read_excluded_ranges(home, lineage),
         announced_timeouts(of_lineage / "announced_timeouts.json"),
     ]
 

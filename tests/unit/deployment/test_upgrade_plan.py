@@ -10,8 +10,8 @@ import pytest
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.lineage.canary.judging import Terms
 from sessionizer.lineage.fingerprint import SPARK
-from sessionizer.lineage.trial.judging import Terms
 from sessionizer.state.commands.upgrade import Upgrade
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = 
         (plan(HARMLESS, GAP), True, IN_PLACE),
         (plan(GAP), True, IN_PLACE),
         (plan(GAP, anew=True), True, IN_A_NEW_LINEAGE),
-        (replace(plan(GROUPS), request=UpgradeRequest(trial=None)), True, WITHOUT_CANARY),
+        (replace(plan(GROUPS), request=UpgradeRequest(canary=None)), True, WITHOUT_CANARY),
         (plan(GAP, GROUPS), True, IN_A_NEW_LINEAGE),
         (plan(KEY), False, ()),
         (plan(KEY, accepted=("mapping.key",)), True, IN_PLACE),
@@ -56,7 +56,7 @@ def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = 
     ],
 )
 def test_the_verdicts_decide_what_is_done(found: UpgradePlan, possible: bool, steps: tuple[str, ...]) -> None:
-    planned = Upgrade(trial=5 if found.request.trial else 0).plan(found)
+    planned = Upgrade(canary=5 if found.request.canary else 0).plan(found)
     assert (planned.is_possible, planned.decision.steps) == (possible, steps)
     shown = "\n".join(planned.decision.lines())
     assert all(f"{number}. {step}" in shown for number, step in enumerate(steps, start=1))
@@ -82,7 +82,7 @@ def test_on_a_copy_nothing_of_the_stream_is_stopped_or_saved() -> None:
 
 def test_a_copy_is_never_rolled_back() -> None:
     with pytest.raises(InvalidSpec) as caught:
-        Upgrade(on_copy=True, back_if_unfit=True)
+        Upgrade(on_copy=True, roll_back_if_failed=True)
     assert caught.value.field == "--roll-back-if-failed"
 
 
@@ -111,7 +111,7 @@ DECISIONS: Mapping[str, UpgradePlan] = {
     "another value": plan(replace(GAP, now="6 seconds")),
     "accepted": plan(GAP, accepted=("mapping.key",)),
     "anew": plan(GAP, anew=True),
-    "another trial": replace(plan(GAP), request=UpgradeRequest(anew=True, trial=Terms(batches=2))),
+    "another canary": replace(plan(GAP), request=UpgradeRequest(anew=True, canary=Terms(batches=2))),
     "another lineage": replace(plan(GAP), lineage="20261123T143621-000000"),
     "another spec": replace(plan(GAP), fingerprint="f2"),
     "another verb": replace(plan(GAP), request=UpgradeRequest(APPLY)),

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.fleet.operation_words import TOLD_FOR_MS, returned_line
-from sessionizer.lineage.trial.trial_record import BY_TRIAL
+from sessionizer.lineage.canary.canary_record import BY_CANARY
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def rollback(home: StreamHome) -> OperationRecord:
     """An automatic rollback from one lineage to another."""
-    record = new_operation(home, "rollback", "d", f"{BY_TRIAL}new", ("new", 3))
+    record = new_operation(home, "rollback", "d", f"{BY_CANARY}new", ("new", 3))
     return replace(record, outcome=Ending.DONE, lineage_to="old")
 
 

@@ -23,8 +23,8 @@ from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
 from sessionizer.fleet.health.verdict import SEVERITY, Finding, Part, Word, weigh
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import Course, Trial
+from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
+from sessionizer.lineage.canary.judging import Outcome, Terms
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE
@@ -95,7 +95,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "far behind by its spec": (
         facts(lagging(60 * MINUTE), watermark_delay_ms=50 * MINUTE), "healthy", "working", None),
     "a canary passed": (
-        facts(trial=Trial("b", Terms(), replace(COURSE, outcome=Outcome.PASSED))),
+        facts(canary=CanaryRecord("b", Terms(), replace(COURSE, outcome=Outcome.PASSED))),
         "healthy", "working", None),
     "plenty of room": (facts(free_bytes=LOW_ROOM), "healthy", "working", None),
     "a savepoint was made in time": (
@@ -120,7 +120,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "a command works": (
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),
         "warning", "command", "supervision"),
-    "a canary": (facts(trial=Trial("b", Terms(), COURSE)), "warning", "canary", "canary"),
+    "a canary": (facts(canary=CanaryRecord("b", Terms(), COURSE)), "warning", "canary", "canary"),
     "it catches up": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=55_000, lag_ms=lambda n: (60 - n) * MINUTE)),
         "warning", "catching_up", "progress"),
@@ -161,7 +161,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "late rows": (facts(samples=samples(rows=1_000, late=600)), "degraded", "rows_late", "source"),
     "a small disk": (facts(free_bytes=LOW_ROOM - 1), "degraded", "disk_low", "disk"),
     "a canary failed": (
-        facts(trial=Trial("b", Terms(), replace(COURSE, outcome=Outcome.FAILED))),
+        facts(canary=CanaryRecord("b", Terms(), replace(COURSE, outcome=Outcome.FAILED))),
         "degraded", "canary_failed", "canary"),
     "a savepoint is overdue": (
         facts(save_every_ms=60 * MINUTE, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
@@ -235,7 +235,7 @@ def test_a_newer_driver_counts_more_than_the_giving_up_before() -> None:
 
 def test_the_worst_word_goes_first_and_every_finding_stays() -> None:
     both = judge_health(
-        facts(free_bytes=1_000, trial=Trial("b", Terms(), COURSE), samples=samples(rows=1_000, late=600))
+        facts(free_bytes=1_000, canary=CanaryRecord("b", Terms(), COURSE), samples=samples(rows=1_000, late=600))
     )
     assert [finding.word for finding in both.findings] == [Word.DOWN, Word.DEGRADED, Word.WARNING]
     assert both.word is Word.DOWN

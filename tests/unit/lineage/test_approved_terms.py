@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
-from sessionizer.lineage.trial.judging import Terms
+from sessionizer.lineage.canary.judging import Terms
 from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
 from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
 from sessionizer.state.restores import restore_plan
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAKE: dict[str, Callable[[Terms | None], str]] = {
-    "rescale": lambda trial: RescalePlan("clicks", "old", 7, Division(4, 2), Division(8, 2), trial).digest,
-    "switch": lambda trial: (
+    "rescale": lambda canary: RescalePlan("clicks", "old", 7, Division(4, 2), Division(8, 2), canary).digest,
+    "switch": lambda canary: (
         SwitchPlan(
-            "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", Unread("files", 0), trial=trial
+            "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", Unread("files", 0), canary=canary
         ).digest
     ),
-    "apply": lambda trial: (
-        UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY, anew=True, trial=trial)).digest
+    "apply": lambda canary: (
+        UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY, anew=True, canary=canary)).digest
     ),
-    "restore": lambda trial: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", trial=trial).digest,
-    "start over": lambda trial: (
-        seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, "old", trial).digest
+    "restore": lambda canary: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", canary=canary).digest,
+    "start over": lambda canary: (
+        seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, "old", canary).digest
     ),
 }
 
@@ -40,11 +40,11 @@ def test_other_terms_are_another_plan(verb: str) -> None:
     usual, make = Terms(), MAKE[verb]
     others = [None, replace(usual, batches=3), replace(usual, goes_back=True)]
     assert len({make(usual), *map(make, others)}) == 1 + len(others)
-    assert make(usual) == make(replace(usual, judges_sessions=False)), "what the verb itself says of its trial"
+    assert make(usual) == make(replace(usual, judges_sessions=False)), "what the verb itself says of its canary"
 
 
 def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
     plan = UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY))
-    assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, trial=None)).digest
+    assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, canary=None)).digest
     begins = seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, None)
-    assert begins.digest == replace(begins, trial=None).digest
+    assert begins.digest == replace(begins, canary=None).digest

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
-from sessionizer.lineage.trial.figures import BatchFacts, Figures
-from sessionizer.lineage.trial.judging import TOLD_FOR_MS, late_backlog_line
+from sessionizer.lineage.canary.batch_log import KEPT, BatchLog
+from sessionizer.lineage.canary.figures import BatchFacts, Figures
+from sessionizer.lineage.canary.judging import TOLD_FOR_MS, late_backlog_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def test_more_than_a_tenth_is_told(read: int, late: int, told: bool) -> None:
     assert line is None or "`sessionizer seed clicks --history source --backfill --start-over`" in line
 
 
-def test_a_lineage_with_the_state_of_another_is_judged_by_its_trial() -> None:
+def test_a_lineage_with_the_state_of_another_is_judged_by_its_canary() -> None:
     late = Figures(batches=1, read=96, late=69)
     assert late_backlog_line("clicks", Lineage("b", BORN, parent="a"), late, BORN) is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.errors import DamagedFile, SourceReplaced
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
+from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.lineage.source_ids import (
     SOURCE_IDS_FILE,
     known_ids,
@@ -71,8 +71,8 @@ def test_a_damaged_record_is_not_taken_for_none(home: StreamHome, content: str) 
 
 
 def test_ranges_of_a_topic_go_with_it() -> None:
-    ranges = {topic: LeftOutRange(topic, records=Records(topic, 0, 3, 5)) for topic in "ab"}
-    files = LeftOutRange("in/*", files=("file:/in/1",))
-    left_out = LeftOut((*ranges.values(), files))
-    assert left_out.select_topics(["a"]).ranges == (ranges["a"],)
-    assert left_out.drop_topics(["a"]).ranges == (ranges["b"], files)
+    ranges = {topic: ExcludedRange(topic, records=Records(topic, 0, 3, 5)) for topic in "ab"}
+    files = ExcludedRange("in/*", files=("file:/in/1",))
+    excluded_ranges = ExcludedRanges((*ranges.values(), files))
+    assert excluded_ranges.select_topics(["a"]).ranges == (ranges["a"],)
+    assert excluded_ranges.drop_topics(["a"]).ranges == (ranges["b"], files)

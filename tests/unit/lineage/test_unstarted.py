@@ -12,11 +12,11 @@ from sessionizer.control.records.airflow_records import HEALTH_FILE, Health
 from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.figures import BatchFacts
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import TRIAL_FILE, accepted, begin_trial, read_trial
-from sessionizer.lineage.trial.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, promote_lineage, read_canary
+from sessionizer.lineage.canary.figures import BatchFacts
+from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -26,11 +26,11 @@ BATCH = BatchFacts(
 )
 
 
-def make_new(home: StreamHome, *, goes_back: bool = True, trial: bool = True) -> tuple[str, str]:
+def make_new(home: StreamHome, *, goes_back: bool = True, canary: bool = True) -> tuple[str, str]:
     before = start_lineage(home)
     after = make_lineage(home, None)
-    if trial:
-        begin_trial(home, after, "upgrade", before, Terms(goes_back=goes_back))
+    if canary:
+        begin_canary(home, after, "upgrade", before, Terms(goes_back=goes_back))
     activate_lineage(home, after, before)
     return before, after
 
@@ -41,9 +41,9 @@ def test_a_stream_without_a_command_has_none(home: StreamHome) -> None:
     assert examine_unstarted(home) is None
 
 
-@pytest.mark.parametrize(("trial", "goes_back"), [(True, True), (True, False), (False, False)])
-def test_a_new_lineage_is_unstarted_until_its_first_batch(home: StreamHome, trial: bool, goes_back: bool) -> None:
-    before, after = make_new(home, trial=trial, goes_back=goes_back)
+@pytest.mark.parametrize(("canary", "goes_back"), [(True, True), (True, False), (False, False)])
+def test_a_new_lineage_is_unstarted_until_its_first_batch(home: StreamHome, canary: bool, goes_back: bool) -> None:
+    before, after = make_new(home, canary=canary, goes_back=goes_back)
     found = examine_unstarted(home)
     assert found == UnstartedLineage("clicks", after, before, rolls_back=goes_back, starts=3)
     assert all(part in found.way_back for part in ("`sessionizer rollback clicks`", before))
@@ -57,9 +57,9 @@ def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) 
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before, rolls_back=True)
     fail_unstarted(home, after, "no code")
     fail_unstarted(home, after, "again")
-    trial = read_trial(home, after)
-    assert trial is not None
-    assert (trial.outcome, trial.course.reason, trial.goes_back) == (Outcome.FAILED, "no code", True)
+    canary = read_canary(home, after)
+    assert canary is not None
+    assert (canary.outcome, canary.course.reason, canary.goes_back) == (Outcome.FAILED, "no code", True)
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
     marks = [file for file in home.history.iterdir() if "canary" in file.read_text()]
     assert len(marks) == 1
@@ -67,11 +67,11 @@ def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) 
 
 def test_a_promoted_lineage_is_kept(home: StreamHome) -> None:
     before, after = make_new(home)
-    accepted(home, "alice")
+    promote_lineage(home, "alice")
     fail_unstarted(home, after, "no code")
-    trial = read_trial(home, after)
-    assert trial is not None
-    assert trial.outcome is Outcome.ACCEPTED
+    canary = read_canary(home, after)
+    assert canary is not None
+    assert canary.outcome is Outcome.PROMOTED
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
 
 
@@ -90,5 +90,5 @@ def test_a_change_in_place_leads_back_to_the_savepoint_that_it_made(home: Stream
 
 def test_a_damaged_record_is_no_reason_to_roll_back(home: StreamHome) -> None:
     _, after = make_new(home)
-    TRIAL_FILE.of(home, after).path.write_text("{")
+    CANARY_FILE.of(home, after).path.write_text("{")
     assert examine_unstarted(home) is None

@@ -14,16 +14,16 @@ from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.errors import DamagedFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
-from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.lineage.left_out import (
-    LEFT_OUT_FILE,
-    NOTHING_LEFT_OUT,
-    LeftOut,
-    LeftOutRange,
+from sessionizer.lineage.excluded_ranges import (
+    EXCLUDED_RANGES_FILE,
+    NOTHING_EXCLUDED,
+    ExcludedRange,
+    ExcludedRanges,
     Records,
-    examine_left_out,
-    read_left_out,
+    examine_excluded_ranges,
+    read_excluded_ranges,
 )
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import (
     Handover,
@@ -102,28 +102,30 @@ def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
 def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_path: Path) -> None:
     home = stream_at(tmp_path)
     first, second, elsewhere = (make_lineage(home, None) for _ in range(3))
-    left_out = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5", records=Records("c", 0, 5, 6))))
+    excluded_ranges = ExcludedRanges(
+        (ExcludedRange("a*", files=("file:/a",)), ExcludedRange("c:0:5", records=Records("c", 0, 5, 6)))
+    )
     handed = Handover(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
-    write_records(home, first, replace(handed, records=LEFT_OUT_FILE.content(left_out)))
-    assert read_left_out(home, first) == left_out
+    write_records(home, first, replace(handed, records=EXCLUDED_RANGES_FILE.content(excluded_ranges)))
+    assert read_excluded_ranges(home, first) == excluded_ranges
     write_records(home, second, replace(handed, records=records_beside(home, first)))
-    assert read_left_out(home, second) == left_out
+    assert read_excluded_ranges(home, second) == excluded_ranges
     write_records(home, elsewhere, replace(handed, records=records_beside(home, first, same_source=False)))
-    assert read_left_out(home, elsewhere) == NOTHING_LEFT_OUT
-    assert not LEFT_OUT_FILE.of(home, elsewhere).path.exists()
+    assert read_excluded_ranges(home, elsewhere) == NOTHING_EXCLUDED
+    assert not EXCLUDED_RANGES_FILE.of(home, elsewhere).path.exists()
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"ranges": 7}', '{"ranges": [{"range": "a"}]}'])
 def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, damage: str) -> None:
     home = stream_at(tmp_path)
     lineage = make_lineage(home, None)
-    LEFT_OUT_FILE.of(home, lineage).path.write_text(damage)
+    EXCLUDED_RANGES_FILE.of(home, lineage).path.write_text(damage)
     with pytest.raises(DamagedFile):
-        read_left_out(home, lineage)
+        read_excluded_ranges(home, lineage)
     with pytest.raises(DamagedFile):
         records_beside(home, lineage)
     activate_lineage(home, lineage, None)
-    assert examine_left_out(home) == NOTHING_LEFT_OUT
+    assert examine_excluded_ranges(home) == NOTHING_EXCLUDED
 
 
 def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_path: Path) -> None:

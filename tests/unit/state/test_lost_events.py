@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.lineage.left_out import Records
+from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.state.lineages.lost_events import going_on_in_folder, going_on_in_table, going_on_in_topics
 
 if TYPE_CHECKING:

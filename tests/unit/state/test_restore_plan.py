@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
+from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 from sessionizer.state.restores.row_changes import RowsOfTable
@@ -30,10 +30,10 @@ PLAN = RestorePlan(
 )  # fmt: skip
 
 
-LEFT_OUT = LeftOut(
+EXCLUDED = ExcludedRanges(
     (
-        LeftOutRange("clicks-7.json", files=("file:/srv/feed/clicks-7.json",)),
-        LeftOutRange("clicks:0:5-9", records=Records("clicks", 0, 5, 9)),
+        ExcludedRange("clicks-7.json", files=("file:/srv/feed/clicks-7.json",)),
+        ExcludedRange("clicks:0:5-9", records=Records("clicks", 0, 5, 9)),
     )
 )
 
@@ -62,7 +62,7 @@ def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
 
 def test_people_read_what_is_left_out_of_the_source(reviewed: Reviewed) -> None:
     assert not any("quarantine as" in line for line in PLAN.lines())
-    leaving = replace(PLAN, decision=replace(DECISION, left_out=LEFT_OUT), remarks=("2 more of it",))
+    leaving = replace(PLAN, decision=replace(DECISION, excluded_ranges=EXCLUDED), remarks=("2 more of it",))
     text = list(leaving.lines())
     reviewed(text[5:8])
     assert leaving.to_json()["decision"]["left_out"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
@@ -82,7 +82,7 @@ def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> 
         replace(DECISION, batch_id=42),
         replace(DECISION, leaves="other"),
         replace(DECISION, spec="other"),
-        replace(DECISION, left_out=LEFT_OUT),
+        replace(DECISION, excluded_ranges=EXCLUDED),
     ],
 )
 def test_another_decision_has_another_digest(other: Decision) -> None:
@@ -106,8 +106,8 @@ def test_programs_read_the_digest_too() -> None:
 
 
 def test_a_restore_that_no_rollback_undoes_is_not_promised_one() -> None:
-    asked = Restore(savepoint="s", back_if_unfit=True)
-    found = replace(PLAN, decision=replace(DECISION, trial=asked.terms))
+    asked = Restore(savepoint="s", roll_back_if_failed=True)
+    found = replace(PLAN, decision=replace(DECISION, canary=asked.terms))
     assert asked.plan(found).refusal is None
     with pytest.raises(InvalidSpec) as caught:
         asked.plan(replace(found, leads_back=False)).require_possible()

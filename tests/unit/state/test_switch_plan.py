@@ -43,7 +43,7 @@ PLANS = {
     "gap, unread records": replace(PLAN, first_event=1_750_000_070_000, unread=Unread("records", 1_200)),
     "unknown": replace(PLAN, first_event=None, unread=Unread("records", None, "the broker does not answer")),
     "a moment": replace(PLAN, start=Start(at=1_750_000_000_000)),
-    "excluded ranges": replace(PLAN, left_out=("clicks:0:5 (1 record)",)),
+    "excluded ranges": replace(PLAN, excluded_ranges=("clicks:0:5 (1 record)",)),
     "topics that stay": replace(PLAN, kept=("a", "b")),
 }
 
@@ -63,7 +63,7 @@ def _text(plan: SwitchPlan) -> str:
 
 
 def test_what_is_left_out_of_the_old_source_is_told_not_to_count_for_the_new_one() -> None:
-    plan = replace(PLAN, left_out=("clicks:0:5 (1 record)",))
+    plan = replace(PLAN, excluded_ranges=("clicks:0:5 (1 record)",))
     assert any("clicks:0:5 (1 record)" in line for line in plan.lines())
     assert plan.digest == PLAN.digest
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.cli.state_commands.typed import Shared
     from sessionizer.control.execution import StepRunner
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.commands.command import Command, Decided, Decision, Plan
     from sessionizer.state.downtime import Downtime
 
@@ -88,22 +88,22 @@ class Offer:
     down: Downtime | None = None
 
     @property
-    def trial(self) -> Terms | None:
-        """Terms of the trial of a new lineage, None without one."""
+    def canary(self) -> Terms | None:
+        """Terms of the canary of a new lineage, None without one."""
         return self.command.terms if any(isinstance(step, Canary) for step in self.plan.steps) else None
 
     def lines(self) -> list[str]:
-        """Return the plan, trial and downtime as lines for users."""
-        on_trial = [f"  {trial_line(self.trial)}"] if self.trial and self.possible else []
+        """Return the plan, canary and downtime as lines for users."""
+        on_canary = [f"  {canary_line(self.canary)}"] if self.canary and self.possible else []
         down = [f"  {self.down.line()}"] if self.down and self.possible else []
-        return [*self.plan.decision.lines(), *on_trial, *down]
+        return [*self.plan.decision.lines(), *on_canary, *down]
 
     def show(self, *, as_json: bool, approved: bool = False) -> None:
         """Print the plan, and how to approve it unless it is approved."""
         if as_json:
-            on_trial = {"trial": self.trial.to_json()} if self.trial else {}
+            on_canary = {"trial": self.canary.to_json()} if self.canary else {}
             down = {"downtime": self.down.to_json()} if self.down else {}
-            typer.echo(json.dumps({**self.plan.decision.to_json(), **on_trial, **down}, indent=1))
+            typer.echo(json.dumps({**self.plan.decision.to_json(), **on_canary, **down}, indent=1))
             return
         for line in self.lines():
             typer.echo(line)
@@ -193,8 +193,8 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     return approve is not None
 
 
-def trial_line(terms: Terms) -> str:
-    """Describe the trial of a new lineage in one line."""
+def canary_line(terms: Terms) -> str:
+    """Describe the canary of a new lineage in one line."""
     then = "rolls back" if terms.goes_back else "ends and says why"
     return f"its first {terms.batches} batches are a canary: if its figures are worse than before, the driver {then}"
 

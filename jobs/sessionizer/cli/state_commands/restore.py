@@ -15,7 +15,7 @@ from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.roots import data_root
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.left_out import read_approved
+from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
@@ -52,7 +52,7 @@ def run(command: Restore, shared: Shared) -> None:
     with reading(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
         found = tried_again(
-            lambda: plan_restore(spark, where, kept, manifest, command.leave_out, begun, trial=terms, move=move), say
+            lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms, move=move), say
         )
         plan = command.plan(found)
         if not typed.take_up(plan):

@@ -18,7 +18,7 @@ from sessionizer.cli.state_commands.operations import (
 )
 from sessionizer.cli.state_commands.typed import By, Shared, command_line
 from sessionizer.cli.terminal import say
-from sessionizer.lineage.trial.trial_record import accepted
+from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.origin import rollback_of
 from sessionizer.state.restores.rollback_plan import rollback_digest
@@ -51,4 +51,4 @@ rollback = command_line(Rollback, run)
 
 def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     """Keep the stream's lineage, whatever its canary found or would find."""
-    typer.echo(accepted(stream_home(home, stream), approver(by)))
+    typer.echo(promote_lineage(stream_home(home, stream), approver(by)))

@@ -43,7 +43,7 @@ class QuarantineReason(StrEnum):
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
     """The row has the key and id of an event of an open session, but another body."""
     UNREADABLE_FILE = "unreadable_file"
-    LEFT_OUT = "left_out"
+    EXCLUDED = "left_out"
     """The row is in a range of the source that the user excluded in a restore."""
 
 

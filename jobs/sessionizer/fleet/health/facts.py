@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
-    from sessionizer.lineage.trial.trial_record import Trial
+    from sessionizer.lineage.canary.canary_record import CanaryRecord
 
 WINDOW_MS: Final = 15 * MINUTE
 """Milliseconds of history that the rules look at."""
@@ -44,8 +44,8 @@ class HealthFacts:
     is_orphan: bool = False
     supervision: SupervisionRecord | None = None
     unfinished: UnfinishedOperation | None = None
-    trial: Trial | None = None
-    trial_line: str | None = None
+    canary: CanaryRecord | None = None
+    canary_line: str | None = None
     is_drained: bool = False
     draining_since: int | None = None
     waiting: WaitingUpgrade | None = None

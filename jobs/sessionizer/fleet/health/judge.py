@@ -11,7 +11,7 @@ from sessionizer.fleet.health.supervision_rules import judge_supervision
 from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.disk.room import LEAST_ROOM
-from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.canary.judging import Outcome
 
 if TYPE_CHECKING:
     from sessionizer.fleet.health.facts import HealthFacts
@@ -56,18 +56,18 @@ def judge_disk(facts: HealthFacts) -> Finding | None:
 
 
 def judge_canary(facts: HealthFacts) -> Finding | None:
-    """Judge a lineage on trial."""
-    trial = facts.trial
-    if trial is None or trial.outcome in {Outcome.PASSED, Outcome.ACCEPTED}:
+    """Judge a lineage that is a canary."""
+    canary = facts.canary
+    if canary is None or canary.outcome in {Outcome.PASSED, Outcome.PROMOTED}:
         return None
-    failed = trial.outcome is Outcome.FAILED
-    what, _, remedy = (facts.trial_line or "").partition(" → ")
-    since = trial.course.decided_at if failed else trial.course.begun_at
+    failed = canary.outcome is Outcome.FAILED
+    what, _, remedy = (facts.canary_line or "").partition(" → ")
+    since = canary.course.decided_at if failed else canary.course.begun_at
     return Finding(
         part=Part.CANARY,
         word=Word.DEGRADED if failed else Word.WARNING,
         rule="canary_failed" if failed else "canary",
-        what=what or f"lineage {trial.lineage} is a canary",
+        what=what or f"lineage {canary.lineage} is a canary",
         since=since,
         what_to_do=remedy if failed else "",
     )

@@ -10,7 +10,7 @@ from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.roots import located
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.left_out import file_position
+from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles

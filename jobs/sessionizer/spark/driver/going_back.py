@@ -1,4 +1,4 @@
-"""Automatic rollback: the driver makes the lineage before active again, if the user approved that for a failed trial.
+"""Automatic rollback: the driver makes the lineage before active again, if the user approved that for a failed canary.
 
 It is the same rollback that a user types, under the lease of the driver that is about to start, before its query. If it
 is killed anywhere, the next driver resumes it.
@@ -15,8 +15,8 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active
 from sessionizer.lineage.checkpoint_record import require_data_here
-from sessionizer.lineage.trial.trial_record import BY_TRIAL, trial_of_active
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.failures.passing import passes
 from sessionizer.spark.session import spark_session
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
-    """Roll back to the lineage before if the active one failed its trial and the user approved a rollback.
+    """Roll back to the lineage before if the active one failed its canary and the user approved a rollback.
 
     Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
     """
     begun = _begun(home)
-    trial = trial_of_active(home)
-    if begun is None and (trial is None or not trial.goes_back or pending_operation(home) is not None):
+    canary = canary_of_active(home)
+    if begun is None and (canary is None or not canary.goes_back or pending_operation(home) is not None):
         return
     active = active_lineage(home)
     if active is not None:
@@ -47,8 +47,8 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
     signs = VitalSigns(home, lease)
     with signs.beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
-        if trial is not None and trial.goes_back:
-            say(f"lineage {trial.lineage} failed its canary ({trial.course.reason}): rolling back")
+        if canary is not None and canary.goes_back:
+            say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
         runner = RollbackRunner(spark=spark, home=home, say=say)
         record = begun or _approved(runner)
         with RunReporter(lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say):
@@ -59,11 +59,11 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
 def _begun(home: StreamHome) -> OperationRecord | None:
     """Return the record of a rollback that a driver began and did not finish."""
     pending = pending_operation(home)
-    return pending if pending and pending.verb == Rollback.name and pending.by.startswith(BY_TRIAL) else None
+    return pending if pending and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY) else None
 
 
 def _approved(runner: RollbackRunner) -> OperationRecord:
     """Make the record of a rollback, which was approved with the command whose lineage failed."""
     plan = runner.look()
     plan.require_possible()
-    return new_operation(runner.home, Rollback.name, plan.digest, f"{BY_TRIAL}{plan.leaves[0]}", plan.leaves)
+    return new_operation(runner.home, Rollback.name, plan.digest, f"{BY_CANARY}{plan.leaves[0]}", plan.leaves)

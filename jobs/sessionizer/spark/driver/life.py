@@ -21,9 +21,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.canary_watch import CanaryWatch
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
-from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.trial.trial_watch import TrialWatch
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.spark.driver.batch_files import require_folder
 from sessionizer.spark.driver.chores.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
@@ -76,7 +76,7 @@ class DriverLife:
         self._lease_watch = LeaseWatch(lease)
         self._query: StreamingQuery | None = None
         self._signals, self._say = signals, say
-        self._trial: TrialWatch | None = None
+        self._canary: CanaryWatch | None = None
         self._judged = 0
         self._signs = VitalSigns(home, lease)
         self._gate = BatchGate(self._must_stop)
@@ -99,12 +99,12 @@ class DriverLife:
         with self._signs.beating():
             self._prepared = self._prepare()
         self._chores = Chores(self._prepared, self._options.until, self._say)
-        for each in read_left_out(self._home, self._prepared.lineage).lines():
+        for each in read_excluded_ranges(self._home, self._prepared.lineage).lines():
             self._say(f"left out of the source, to quarantine: {each}")
         if passed_over := files_passed_over(self._spec.source, self._home.platform):
             self._say(passed_over)
-        if self._trial is not None:
-            self._say(self._trial.line(self._prepared.batch_log.life))
+        if self._canary is not None:
+            self._say(self._canary.line(self._prepared.batch_log.life))
         self._say(f"query starts: lineage {self._prepared.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting
@@ -120,7 +120,7 @@ class DriverLife:
 
     def _begin(self) -> None:
         self._signs.say(phase=Phase.STARTING)
-        self._trial = TrialWatch.begun_by(self._home, self._lease.uid)
+        self._canary = CanaryWatch.begun_by(self._home, self._lease.uid)
         for line in self._running.lines():
             self._say(line)
         if self._options.until is Until.DRAINED:
@@ -158,7 +158,7 @@ class DriverLife:
     def ends_with(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver reports after ``error`` ended its life. The history is written before."""
         self._signs.history.flush(epoch_ms())
-        return error if self._trial is None else self._trial.translate_error(error)
+        return error if self._canary is None else self._canary.translate_error(error)
 
     def _run_to_end(self, until: Until) -> None:
         if self._prepared.resumes and self._needs_waking(until):
@@ -242,21 +242,21 @@ class DriverLife:
         self._judge(query)
 
     def _judge(self, query: StreamingQuery) -> None:
-        """Judge a lineage on trial by the batches since the last look. Raises LineageUnfit, LineageLeft.
+        """Judge a canary by the batches since the last look. Raises LineageUnfit, LineageLeft.
 
         A query whose lineage fails ends as a stopped one does.
         """
         log = self._prepared.batch_log
-        if self._trial is None or self._trial.trial.outcome is not None or self._judged == log.added:
+        if self._canary is None or self._canary.canary.outcome is not None or self._judged == log.added:
             return
         self._judged = log.added
         try:
-            self._trial.judge(log.life)
+            self._canary.judge(log.life)
         except (LineageUnfit, LineageLeft):
             self._watch.stop(self._prepared.spark, query, self._say)
             raise
-        if self._trial.trial.outcome is not None:
-            self._say(self._trial.line(log.life))
+        if self._canary.canary.outcome is not None:
+            self._say(self._canary.line(log.life))
 
     def _tell_progress(self) -> None:
         beat = self._signs.beat

@@ -9,8 +9,8 @@ from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.trial.batch_log import table_key
-from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
+from sessionizer.lineage.canary.batch_log import table_key
+from sessionizer.lineage.canary.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.canary.batch_log import BatchLog
     from sessionizer.lineage.open_sessions import OpenSessions
-    from sessionizer.lineage.trial.batch_log import BatchLog
     from sessionizer.spark.driver.gate import BatchGate
     from sessionizer.spark.driver.vital_signs import VitalSigns
     from sessionizer.spark.query.assembly import SessionQuery

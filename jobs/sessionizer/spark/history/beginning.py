@@ -23,8 +23,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.names import STREAMED
+from sessionizer.lineage.canary.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.outcome import QuarantineReason
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, read_left_out
+from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges, read_excluded_ranges
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles, drop_files
 from sessionizer.spark.ingest.guard import guard
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.left_out import Records
+    from sessionizer.lineage.excluded_ranges import Records
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 class SourceMemory:
     """Memory that a lineage has of its source.
 
-    ``unreadable``: files that are not read. ``left_out``: ranges whose rows are quarantined. ``schema_ids``: ids in
+    ``unreadable``: files that are not read. ``excluded_ranges``: their rows are quarantined. ``schema_ids``: ids in
     values that the registry is asked for, beside those of its subject. None: an unknown id is final.
     """
 
     unreadable: tuple[str, ...] = ()
-    left_out: LeftOut = NOTHING_LEFT_OUT
+    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
     schema_ids: frozenset[int] | None = None
 
     @classmethod
@@ -46,7 +46,7 @@ class SourceMemory:
         if lineage is None:
             return cls(schema_ids=frozenset())
         unreadable = tuple(UnreadableFiles.of(home, lineage).uris())
-        return cls(unreadable, read_left_out(home, lineage), SchemaIds.of(home, lineage).asked())
+        return cls(unreadable, read_excluded_ranges(home, lineage), SchemaIds.of(home, lineage).asked())
 
 
 NOTHING_REMEMBERED: Final = SourceMemory()
@@ -61,27 +61,29 @@ def guarded_source(
     """
     limit, ids = spec.rules.max_event_bytes, memory.schema_ids
     rows = read_source(spark, spec.source, platform_home, limit, stream=True, schema_ids=ids)
-    return guard(spark, leaving_out(drop_files(rows, memory.unreadable), memory.left_out, spec.source.format), spec)
+    return guard(
+        spark, mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format), spec
+    )
 
 
-def leaving_out(rows: DataFrame, left_out: LeftOut, source: str) -> DataFrame:
+def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str) -> DataFrame:
     """Mark source ``rows`` of an excluded range with ``left_out`` as their fault, in place of any other fault.
 
     Returns the same object if nothing is excluded, so that nothing of the query changes.
     """
-    if not left_out:
+    if not excluded_ranges:
         return rows
     if source == "delta":  # its stream has no column of metadata
         rows = rows.withColumn(POSITION, F.input_file_name())
-    held = reduce(operator.or_, _conditions(left_out))
-    return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.LEFT_OUT.value)).otherwise(F.col(FAULT)))
+    held = reduce(operator.or_, _conditions(excluded_ranges))
+    return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.EXCLUDED.value)).otherwise(F.col(FAULT)))
 
 
-def _conditions(left_out: LeftOut) -> list[Column]:
-    """Write ``LeftOut.holds`` in SQL: a condition each for the files and for each range of records."""
-    files = [form for uri in left_out.files for form in _forms(uri)]
+def _conditions(excluded_ranges: ExcludedRanges) -> list[Column]:
+    """Write ``ExcludedRanges.holds`` in SQL: a condition each for the files and for each range of records."""
+    files = [form for uri in excluded_ranges.files for form in _forms(uri)]
     of_files = [F.col(POSITION).isin(*files)] if files else []
-    return [*of_files, *map(_match_records, left_out.records)]
+    return [*of_files, *map(_match_records, excluded_ranges.records)]
 
 
 def _forms(uri: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
+from sessionizer.state.commands.canary_options import canary_option, roll_back_option, terms_of
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -17,12 +18,11 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
     new_lineage,
 )
-from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class Apply(Command):
         "make a new lineage even if none is needed: with a canary and a way back",
         default=False,
     )
-    trial: int = trial_option()
-    back_if_unfit: bool = back_if_unfit_option()
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
     folder: str | None = option(
         "--in",
         None,
@@ -97,10 +97,10 @@ class Apply(Command):
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of a new lineage's trial, None for no trial. Raises InvalidSpec."""
-        return terms_of(self.trial, back_if_unfit=self.back_if_unfit)
+        """Terms of a new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
 
     @property
     def anew(self) -> bool:
         """Whether a new lineage is wanted, whatever changes. A rollback needs one to go back from."""
-        return self.new_lineage or self.back_if_unfit
+        return self.new_lineage or self.roll_back_if_failed

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.errors import SessionizerError
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 _OPTION: Final = "option"
+EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}
+"""Fields of the forms of earlier releases, which runs by the API may still fill in, and their present names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ class Command:
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return None
 
     @property
@@ -148,6 +150,7 @@ class Command:
     @classmethod
     def parse_form(cls, filled: Mapping[str, object]) -> Self:
         """Return the command of a form with these fields ``filled``. Each line of a repeated option is a value."""
+        filled = {EARLIER_FIELDS.get(name, name): value for name, value in filled.items()}
         repeated = {name for name, each in cls.options().items() if each.default == ()}
         values = {name: filled[name] for name in cls.options() if name in filled}
         lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sessionizer.state.commands.canary_options import canary_option, roll_back_option, terms_of
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
-from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
 from sessionizer.state.lineages.rescale_plan import RescalePlan, plan_rescale
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.lineages.standing import Standing
 
 
@@ -36,8 +36,8 @@ class Rescale(Command):
         "number of partitions, each a task of a batch. Without it: the number stays as it is",
         min=1,
     )
-    trial: int = trial_option()
-    back_if_unfit: bool = back_if_unfit_option()
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
 
     def plan(self, stream: str, standing: Standing, key_groups_of_file: int) -> Plan[RescalePlan]:
         """Decide the division. Raises InvalidSpec."""
@@ -52,5 +52,5 @@ class Rescale(Command):
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
-        return terms_of(self.trial, back_if_unfit=self.back_if_unfit)
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)

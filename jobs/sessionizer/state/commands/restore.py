@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.errors import EventsGone, InvalidSpec
 from sessionizer.home.names import IDENTIFIER_PATTERN
+from sessionizer.state.commands.canary_options import ROLL_BACK_IF_FAILED, canary_option, roll_back_option, terms_of
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -17,12 +18,11 @@ from sessionizer.state.commands.steps import (
     Stop,
     new_lineage,
 )
-from sessionizer.state.commands.trial import BACK_IF_UNFIT, back_if_unfit_option, terms_of, trial_option
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
-from sessionizer.state.restores.typed_range import FLAG as LEAVE_OUT
+from sessionizer.state.restores.typed_range import FLAG as EXCLUDE
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.restores.restore_plan import RestorePlan
 
 
@@ -48,9 +48,9 @@ class Restore(Command):
         is_moment=True,
         is_recorded=False,
     )
-    leave_out: tuple[str, ...] = option(
-        LEAVE_OUT,
-        "Leave out",
+    exclude: tuple[str, ...] = option(
+        EXCLUDE,
+        "Exclude",
         "range of the source whose rows go to quarantine, one per line in the form. Files: a name or glob, or "
         "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
         "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
@@ -70,8 +70,8 @@ class Restore(Command):
         "another data root, a path or URI: the stream continues there, and its tables are copied",
         metavar="ROOT",
     )
-    trial: int = trial_option()
-    back_if_unfit: bool = back_if_unfit_option()
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
 
     def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
         """Decide what happens, in order."""
@@ -80,10 +80,10 @@ class Restore(Command):
             decision,
             leaves=(chosen.leaves, decision.newest_batch),
             steps=(
-                *((KeepExcludedRanges(),) if chosen.left_out else ()),
+                *((KeepExcludedRanges(),) if chosen.excluded_ranges else ()),
                 Stop(),
                 *((CopyTables(),) if chosen.moved_to else ()),
-                *new_lineage(chosen.trial),
+                *new_lineage(chosen.canary),
                 PointOfNoReturn(),
                 DeleteLaterRows(),
                 Activate(),
@@ -93,8 +93,8 @@ class Restore(Command):
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
-        return terms_of(self.trial, back_if_unfit=self.back_if_unfit, like_before=False)
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=False)
 
     def require_folder(self) -> None:
         """Raise InvalidSpec for a move whose savepoint is in one of the two data roots."""
@@ -108,10 +108,10 @@ def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
     chosen, gone = plan.decision, plan.replay.missing
     if gone:
         return EventsGone(chosen.stream, gone)
-    if chosen.trial is not None and chosen.trial.goes_back and not plan.leads_back:
+    if chosen.canary is not None and chosen.canary.goes_back and not plan.leads_back:
         allowed = (
             f"Omit it, because no rollback undoes this restore: it leaves batches after {chosen.batch_id} of lineage "
             f"{chosen.lineage}, or the data root"
         )
-        return InvalidSpec(BACK_IF_UNFIT, "given", allowed)
+        return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
     return None

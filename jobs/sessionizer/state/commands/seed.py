@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.state.commands.canary_options import canary_option, terms_of
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
@@ -19,12 +20,11 @@ from sessionizer.state.commands.steps import (
     WriteFinishedSessions,
     new_lineage,
 )
-from sessionizer.state.commands.trial import terms_of, trial_option
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
 
 _POSITION: Final = '{"clicks":{"0":1200}}'
@@ -82,7 +82,7 @@ class Seed(Command):
         "leave the lineage that the stream has, and delete the rows that it wrote",
         default=False,
     )
-    trial: int = trial_option()
+    canary: int = canary_option()
 
     def plan(self, decision: SeedDecision, *, newest_batch: int = -1) -> Plan[SeedDecision]:
         """Decide what happens, in order. ``newest_batch``: of the lineage that is left, -1 for none."""
@@ -92,7 +92,7 @@ class Seed(Command):
             steps=(
                 Stop(),
                 ReadHistory(),
-                *new_lineage(decision.trial if decision.leaves else None),
+                *new_lineage(decision.canary if decision.leaves else None),
                 PointOfNoReturn(),
                 *((DeleteLaterRows(),) if decision.leaves else ()),
                 Activate(),
@@ -107,8 +107,8 @@ class Seed(Command):
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of the new lineage's trial. None without a lineage before, because nothing can be compared."""
-        return terms_of(self.trial, like_before=False) if self.start_over else None
+        """Terms of the new lineage's canary. None without a lineage before, because nothing can be compared."""
+        return terms_of(self.canary, like_before=False) if self.start_over else None
 
     def until_ms(self) -> int | None:
         """Parse the moment to epoch ms, UTC if it has no offset. Raises InvalidSpec."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sessionizer.control.execution import Step
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.lineage.trial.judging import Terms  # noqa: TC001  the type of a field
+from sessionizer.lineage.canary.judging import Terms  # noqa: TC001  the type of a field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class SetPosition(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Canary(Step):
-    """Begin of the trial of the new lineage, by ``terms``."""
+    """Begin of the canary of the new lineage, by ``terms``."""
 
     terms: Terms
 
@@ -123,5 +123,5 @@ class WriteFinishedSessions(Step):
 
 
 def new_lineage(terms: Terms | None) -> tuple[Step, ...]:
-    """Return the steps that make a whole new lineage, before it is activated. ``terms``: of its trial, if any."""
+    """Return the steps that make a whole new lineage, before it is activated. ``terms``: of its canary, if any."""
     return (StartLineage(), Compare(), SetPosition(), *((Canary(terms=terms),) if terms else ()))

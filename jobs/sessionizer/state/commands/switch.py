@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from sessionizer.errors import EventsUnread, InvalidSpec
+from sessionizer.state.commands.canary_options import canary_option, roll_back_option, terms_of
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import Activate, Stop, new_lineage
-from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
 from sessionizer.state.lineages.loss_plan import LossPlan
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 
 Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)
@@ -42,13 +42,13 @@ class Switch(Command):
     leave_unread: bool = option(
         "--leave-unread", "Leave unread", "switch although the old source has unread events", default=False
     )
-    trial: int = trial_option()
-    back_if_unfit: bool = back_if_unfit_option()
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
-        return terms_of(self.trial, back_if_unfit=self.back_if_unfit)
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
 
     def plan(self, decision: Moved, *, is_stopped: bool = False) -> Plan[Moved]:
         """Decide what the stream leaves. Events of the old source that a stopped stream did not read forbid it."""

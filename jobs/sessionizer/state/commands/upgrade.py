@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.canary_options import ROLL_BACK_IF_FAILED, terms_of
 from sessionizer.state.commands.command import option
 from sessionizer.state.commands.steps import Prove
-from sessionizer.state.commands.trial import BACK_IF_UNFIT, terms_of
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradeRequest
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +57,15 @@ class Upgrade(Apply):
 
     @property
     def terms(self) -> Terms | None:
-        """Terms of a new lineage's trial. One without open sessions is not compared by its sessions.
+        """Terms of a new lineage's canary. One without open sessions is not compared by its sessions.
 
         A copy has no lineage before to be compared with.
         """
-        if self.on_copy and self.back_if_unfit:
-            raise InvalidSpec(BACK_IF_UNFIT, "given", "Omit it, because --on-copy leaves the stream as it is")
+        if self.on_copy and self.roll_back_if_failed:
+            raise InvalidSpec(ROLL_BACK_IF_FAILED, "given", "Omit it, because --on-copy leaves the stream as it is")
         if self.on_copy:
             return None
-        return terms_of(self.trial, back_if_unfit=self.back_if_unfit, like_before=not self.stateless)
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=not self.stateless)
 
     @property
     def first_steps(self) -> tuple[Step, ...]:

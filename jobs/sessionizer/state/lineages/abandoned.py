@@ -12,8 +12,8 @@ from sessionizer.control.records.operation_record import pending_operation, read
 from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.kept_spec import TYPES_FILE
-from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import ORIGIN_FILE, parents_of
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
         return begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
-    trial = read_trial(home, lineage)
-    if trial is not None and (trial.outcome is not None or trial.course.drivers):
+    canary = read_canary(home, lineage)
+    if canary is not None and (canary.outcome is not None or canary.course.drivers):
         return False  # it was active before, so a user may want to inspect it
     was_for_now = origin.parent == active or (origin.savepoint is not None and lineage not in were_active)
     return was_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

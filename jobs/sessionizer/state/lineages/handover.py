@@ -14,8 +14,8 @@ from sessionizer.checkpoint.file_lists import files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
 from sessionizer.home.json_file import examine_json, write_json
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
 from sessionizer.lineage.kept_spec import TYPES_FILE
-from sessionizer.lineage.left_out import LEFT_OUT_FILE, NOTHING_LEFT_OUT, read_left_out
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
         *([SOURCE_IDS_FILE.of(home, lineage).path] if same_source else []),
     ]
     found = {file.name: examine_json(file).value for file in kept}
-    left_out = read_left_out(home, lineage) if same_source else NOTHING_LEFT_OUT
+    excluded_ranges = read_excluded_ranges(home, lineage) if same_source else NOTHING_EXCLUDED
     return {
         **{name: value for name, value in found.items() if value is not None},
-        **(LEFT_OUT_FILE.content(left_out) if left_out else {}),
+        **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
     }
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 _LISTED: Final = 20
 """Number of losses that are named one by one in the plan's text."""
@@ -33,18 +33,18 @@ class LossPlan:
     fingerprint: str
     lost: tuple[str, ...]
     begins: str
-    trial: Terms | None = USUAL
+    canary: Terms | None = USUAL
 
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = ("stream", "lineage", "fingerprint", "lost")
-        chosen = {name: value for name, value in asdict(self).items() if name in decided}
-        return typed_digest({**chosen, **approved_terms(self.trial)})
+        chosen = {name: value for name, value in asdict(self, dict_factory=json_keys).items() if name in decided}
+        return typed_digest({**chosen, **approved_terms(self.canary)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest}
+        return {**asdict(self, dict_factory=json_keys), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sessionizer.lineage.left_out import Records
+from sessionizer.lineage.excluded_ranges import Records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.state.lineages.standing import Standing
 
 
@@ -48,7 +48,7 @@ class Division:
 class RescalePlan:
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
 
-    ``trial``: terms of the new lineage.
+    ``canary``: terms of the new lineage.
     """
 
     stream: str
@@ -56,7 +56,7 @@ class RescalePlan:
     batch_id: int
     before: Division
     now: Division
-    trial: Terms | None = USUAL
+    canary: Terms | None = USUAL
 
     @property
     def changes_something(self) -> bool:
@@ -66,12 +66,13 @@ class RescalePlan:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        decided = {name: value for name, value in asdict(self).items() if name not in {"batch_id", "trial"}}
-        return typed_digest({**decided, **approved_terms(self.trial)})
+        decided = asdict(self, dict_factory=json_keys)
+        del decided["batch_id"], decided["trial"]
+        return typed_digest({**decided, **approved_terms(self.canary)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest}
+        return {**asdict(self, dict_factory=json_keys), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -87,9 +88,9 @@ class RescalePlan:
 
 
 def plan_rescale(
-    stream: str, standing: Standing, key_groups: int | None, partitions: int | None, trial: Terms | None = USUAL
+    stream: str, standing: Standing, key_groups: int | None, partitions: int | None, canary: Terms | None = USUAL
 ) -> RescalePlan:
-    """Make the plan of a rescale. None keeps a number as it is. ``trial``: of the new lineage.
+    """Make the plan of a rescale. None keeps a number as it is. ``canary``: of the new lineage.
 
     Raises InvalidSpec for more partitions than key groups.
     """
@@ -98,4 +99,4 @@ def plan_rescale(
     if partitions is not None and partitions > groups:
         raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
     now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
-    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now, trial)
+    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now, canary)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
 
@@ -80,8 +80,8 @@ class SwitchPlan:
 
     ``changes``: of the spec, in words. ``begins``: the current position of ``start``. ``read_until`` and
     ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
-    events, None if the command did not look. ``left_out``: excluded ranges of the old source, as texts. ``kept``:
-    topics that are in both sources and go on where they are.
+    events, None if the command did not look. ``excluded_ranges``: those of the old source, as texts. ``kept``: topics
+    that are in both sources and go on where they are.
     """
 
     stream: str
@@ -94,14 +94,14 @@ class SwitchPlan:
     unread: Unread
     read_until: int | None = None
     first_event: int | None = None
-    left_out: tuple[str, ...] = ()
+    excluded_ranges: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    trial: Terms | None = USUAL
+    canary: Terms | None = USUAL
 
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        return switch_digest(self.stream, self.lineage, self.fingerprint, self.start, self.trial)
+        return switch_digest(self.stream, self.lineage, self.fingerprint, self.start, self.canary)
 
     @property
     def gap_ms(self) -> int | None:
@@ -112,7 +112,7 @@ class SwitchPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
+        return {**asdict(self, dict_factory=json_keys), "digest": self.digest, "gap_ms": self.gap_ms}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -125,7 +125,7 @@ class SwitchPlan:
             yield "        if only the old source has them, they are lost. Let the stream read them first"
         if self.kept:
             yield f"        {', '.join(self.kept)}: in both sources, so they keep their positions"
-        for each in self.left_out:
+        for each in self.excluded_ranges:
             yield f"        {each} is excluded in the old source only, because positions in the new one differ"
         yield "  to    a new lineage with every open session"
         yield f"        it reads the new source from {self.start}: {self.begins}"
@@ -134,10 +134,10 @@ class SwitchPlan:
         yield "  no table is changed, and no session is closed"
 
 
-def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, trial: Terms | None) -> str:
+def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, canary: Terms | None) -> str:
     """Compute the digest of a plan before it is made: neither source is looked at."""
     decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
-    return typed_digest({**decided, **approved_terms(trial)})
+    return typed_digest({**decided, **approved_terms(canary)})
 
 
 def require_switch(changes: tuple[Change, ...]) -> None:

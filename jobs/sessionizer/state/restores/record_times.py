@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sessionizer.lineage.left_out import LeftOutRange, Records, counted
+from sessionizer.lineage.excluded_ranges import ExcludedRange, Records, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,9 +35,9 @@ class Span:
     until: Offsets
     begins: Offsets | None
 
-    def ranges(self, typed: str, topic: str) -> list[LeftOutRange]:
+    def ranges(self, typed: str, topic: str) -> list[ExcludedRange]:
         """Return a range for each partition that has a record in the span, of those that are read again."""
-        return [LeftOutRange(typed, records=records) for records, _ in self._found(topic) if records is not None]
+        return [ExcludedRange(typed, records=records) for records, _ in self._found(topic) if records is not None]
 
     def remarks(self, typed: str, topic: str) -> list[str]:
         """Tell how many records of the span the savepoint has read, so that they stay."""

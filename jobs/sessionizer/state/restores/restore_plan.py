@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.clock import moment_text
-from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sessionizer.lineage.left_out import LeftOut
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowsOfTable
 
 _LISTED: Final = 5
@@ -43,7 +43,7 @@ class Replay:
 class Decision:
     """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
-    ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: the terms of its trial.
+    ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
     ``moved_to``: another data root.
     """
 
@@ -54,20 +54,20 @@ class Decision:
     batch_id: int
     leaves: str
     spec: str
-    left_out: LeftOut = NOTHING_LEFT_OUT
-    trial: Terms | None = USUAL
+    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
+    canary: Terms | None = USUAL
     moved_to: str | None = None
 
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        decided = asdict(self)
-        if not self.left_out:
+        decided = asdict(self, dict_factory=json_keys)
+        if not self.excluded_ranges:
             del decided["left_out"]
         if self.moved_to is None:
             del decided["moved_to"]
         del decided["trial"]
-        return typed_digest({**decided, **approved_terms(self.trial)})
+        return typed_digest({**decided, **approved_terms(self.canary)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RestorePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
+        return {**asdict(self, dict_factory=json_keys), "digest": self.decision.digest, "days": list(self.days)}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
@@ -113,8 +113,8 @@ class RestorePlan:
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield "  spec  the savepoint's. Afterwards apply the stream's file with `run --apply`"
         yield f"  open  {_open_text(self.sessions, self.events)}"
-        for each in decision.left_out.lines():
-            yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.LEFT_OUT}"
+        for each in decision.excluded_ranges.lines():
+            yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
         for remark in self.remarks:
             yield f"        {remark}"
         yield from self.move

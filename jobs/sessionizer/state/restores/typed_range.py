@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
-from sessionizer.lineage.left_out import Records
+from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.state.restores.record_times import RecordTimes
 
-FLAG: Final = "--leave-out"
+FLAG: Final = "--exclude"
 FILES_ALLOWED: Final = (
     "the name of a file below the source's folder, or a pattern such as 2026-11-23/*.json, or modified:FROM/TO. "
     "FROM and TO are moments in ISO 8601, and TO is not in the range"

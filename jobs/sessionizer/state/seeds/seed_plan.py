@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.lineage.canary.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
 
 
 BEGINNING: Final = "beginning"
@@ -60,7 +60,7 @@ class Decision:
     ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
     leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
     whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any. Then the
-    new one is on ``trial``.
+    new one is on ``canary``.
     """
 
     stream: str
@@ -70,7 +70,7 @@ class Decision:
     live_from: str
     backfill: bool
     leaves: str | None
-    trial: Terms | None = USUAL
+    canary: Terms | None = USUAL
 
     @property
     def keeps_later(self) -> bool:
@@ -80,9 +80,9 @@ class Decision:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        decided = asdict(self)
+        decided = asdict(self, dict_factory=json_keys)
         del decided["trial"]
-        return typed_digest({**decided, **(approved_terms(self.trial) if self.leaves else {})})
+        return typed_digest({**decided, **(approved_terms(self.canary) if self.leaves else {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class SeedPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self), "digest": self.decision.digest}
+        return {**asdict(self, dict_factory=json_keys), "digest": self.decision.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.trial.judging import Outcome
-from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.lineage.canary.canary_record import read_canary
+from sessionizer.lineage.canary.judging import Outcome
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import direct_tasks
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.run_label import SHOWN
 from sessionizer_airflow.project import Project
-from support.processes.fabricated_platform import put_on_trial
+from support.processes.fabricated_platform import make_canary
 from support.processes.file_notifier import told
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def context(verb: str) -> Any:
 def test_a_canary_is_promoted_by_the_user_of_the_run(project: Project) -> None:
     home = StreamHome.of(project.home, "clicks")
     home.prepare()
-    lineage = put_on_trial(home)
+    lineage = make_canary(home)
     asked = context("promote")
     PromoteLineage(task_id="promote", project=project).execute(asked)
-    trial = read_trial(home, lineage)
-    assert trial is not None
-    assert (trial.outcome, trial.course.by, trial.is_settled) == (Outcome.ACCEPTED, "olga (Airflow)", True)
+    canary = read_canary(home, lineage)
+    assert canary is not None
+    assert (canary.outcome, canary.course.by, canary.is_settled) == (Outcome.PROMOTED, "olga (Airflow)", True)
     assert asked[SHOWN] == "done"
 
 

@@ -42,8 +42,8 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"verb": "switch", "savepoint": None}, "start_at"),
         ({"verb": "switch", "savepoint": None, "start_at": "latest", "backfill": True}, "backfill"),
         ({"verb": "seed", "savepoint": None}, "history"),
-        ({"verb": "rollback", "savepoint": None, "back_if_unfit": True}, "back_if_unfit"),
-        ({"verb": "rollback", "savepoint": None, "trial": 3}, "trial"),
+        ({"verb": "rollback", "savepoint": None, "roll_back_if_failed": True}, "roll_back_if_failed"),
+        ({"verb": "rollback", "savepoint": None, "canary": 3}, "canary"),
         ({"verb": "seed", "savepoint": None, "history": "old/clicks"}, "history"),
         ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "connection"),
         ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x", "connection": "shop"}, "table"),
@@ -111,8 +111,8 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     [
         ({"verb": "rollback"}, ()),
         (
-            {"verb": "restore", "time": "2026-11-23T10:00:00Z", "leave_out": "a*.json\n\nb.json "},
-            ("--time", "2026-11-23T10:00:00Z", "--leave-out", "a*.json", "--leave-out", "b.json"),
+            {"verb": "restore", "time": "2026-11-23T10:00:00Z", "exclude": "a*.json\n\nb.json "},
+            ("--time", "2026-11-23T10:00:00Z", "--exclude", "a*.json", "--exclude", "b.json"),
         ),
         (
             {"verb": "restore", "savepoint": None, "time": "2026-11-23T10:00:00Z", "folder": "/vault"},
@@ -123,7 +123,17 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
             ("--time", "2026-11-23T10:00:00Z", "--in", "/vault", "--move-to", "hdfs://n/a b"),
         ),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
-        ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--canary", "0")),
+        ({"verb": "apply", "new_lineage": True, "canary": 0}, ("--new-lineage", "--canary", "0")),
+        (  # the names of earlier releases
+            {
+                "verb": "restore",
+                "time": "2026-11-23T10:00:00Z",
+                "trial": 2,
+                "back_if_unfit": True,
+                "leave_out": "a*.json",
+            },
+            ("--time", "2026-11-23T10:00:00Z", "--exclude", "a*.json", "--canary", "2", "--roll-back-if-failed"),
+        ),
         ({"verb": "switch", "accept_loss": True}, ("--accept-loss",)),
         (
             {"verb": "switch", "start_at": "latest", "leave_unread": True},

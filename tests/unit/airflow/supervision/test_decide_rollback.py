@@ -13,7 +13,7 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import Verdict
-from sessionizer.lineage.trial.unstarted import UnstartedLineage
+from sessionizer.lineage.canary.unstarted import UnstartedLineage
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision.decide import Decision, GiveUp, Launch, RollBack, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
@@ -123,7 +123,7 @@ def test_a_rollback_waits_for_its_time_and_for_the_desired_state() -> None:
     assert isinstance(decide(stopped, record, POLICY, NOW + 1), StandBy)
 
 
-def test_once_the_trial_has_failed_the_next_driver_starts_at_once() -> None:
+def test_once_the_canary_has_failed_the_next_driver_starts_at_once() -> None:
     """The supervisor was killed between the two records that it writes."""
     record = fail(SupervisionRecord(), ended("InvalidSpec"))
     assert not record.given_up

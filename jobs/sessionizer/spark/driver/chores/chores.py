@@ -9,7 +9,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.trial.judging import late_backlog_line
+from sessionizer.lineage.canary.judging import late_backlog_line
 from sessionizer.spark.driver.chores.lookups import Lookups
 from sessionizer.spark.driver.chores.positions_watch import PositionsWatch
 from sessionizer.spark.driver.chores.rehearsal import Rehearsal

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException
 
-from sessionizer.lineage.left_out import file_position
+from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS, literal
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import seen_since
 from sessionizer.home.roots import located
-from sessionizer.lineage.left_out import counted
+from sessionizer.lineage.excluded_ranges import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

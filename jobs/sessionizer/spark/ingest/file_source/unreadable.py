@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import content_of, stamped
-from sessionizer.lineage.left_out import file_position
+from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line
 from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, reader_of_bytes
 from sessionizer.spark.ingest.file_source.files import read_files

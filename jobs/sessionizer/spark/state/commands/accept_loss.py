@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.source_ids import known_ids, read_source_ids, replaced
 from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
 from sessionizer.spark.state.lineages.source_losses import going_on
@@ -40,9 +40,9 @@ class LossRunner(PositionRunner):
         found, noted, now = self._compared(standing)
         source = self.spec.source
         anew = replaced(known_ids(noted, source.model_dump(), standing.position.offset), now)
-        left_out = read_left_out(self.home, standing.lineage).drop_topics(anew)
+        excluded_ranges = read_excluded_ranges(self.home, standing.lineage).drop_topics(anew)
         ids = {**noted, **now} if source.format == "kafka" else {}
-        self.move = Move(replace(standing, position=Position(source.format, found.offset)), left_out, ids)
+        self.move = Move(replace(standing, position=Position(source.format, found.offset)), excluded_ranges, ids)
         return self.command.plan(self._plan_of(standing, found))
 
     def plan_again(self, record: OperationRecord) -> Plan[LossPlan]:  # noqa: ARG002  the interface
@@ -66,7 +66,7 @@ class LossRunner(PositionRunner):
             fingerprint=spec_fingerprint(self.spec),
             lost=found.lost,
             begins=_begins(self.spec.source.format, found.offset),
-            trial=self.command.terms,
+            canary=self.command.terms,
         )
 
 

@@ -9,7 +9,7 @@ from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.left_out import LEFT_OUT_FILE
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.control.operation import Operation
-    from sessionizer.lineage.left_out import LeftOut
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.commands.switch import Switch
     from sessionizer.state.lineages.standing import Standing
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Move:
     """Position of the new lineage in its source, which ``standing`` has.
 
-    ``left_out``: ranges of the source that stay excluded. ``ids``: of each topic that the lineage has a position in.
+    ``excluded_ranges``: those that stay excluded. ``ids``: of each topic that the lineage has a position in.
     """
 
     standing: Standing
-    left_out: LeftOut
+    excluded_ranges: ExcludedRanges
     ids: Mapping[str, str]
 
 
@@ -50,10 +50,10 @@ class PositionRunner(SparkRunner):
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage. Raises HalfWrittenBatch."""
         assert self.move is not None  # noqa: S101  the executor plans first
-        standing, left_out, ids = self.move.standing, self.move.left_out, self.move.ids
+        standing, excluded_ranges, ids = self.move.standing, self.move.excluded_ranges, self.move.ids
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
-        records = LEFT_OUT_FILE.content(left_out) if left_out else {}
+        records = EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}
         state, handover = hand_over(
             self.spark,
             self.home,

@@ -9,8 +9,8 @@ from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
 from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
-from sessionizer.lineage.left_out import LEFT_OUT_FILE, keep_left_out
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
@@ -58,7 +58,7 @@ class RestoreRunner(SparkRunner):
         """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
         if record.is_past_return:
             return self.plan
-        out = self.plan.decision.decision.left_out
+        out = self.plan.decision.decision.excluded_ranges
         replay = replay_now(self.spark, self.left, self.savepoint, self.manifest, out)
         leads_back = self.move is None and has_way_back(self.left, self.manifest)
         return self.command.plan(replace(self.plan.decision, replay=replay, leads_back=leads_back))
@@ -67,7 +67,7 @@ class RestoreRunner(SparkRunner):
         """Run a step that only a restore has."""
         match step:
             case KeepExcludedRanges():
-                keep_left_out(self.home, operation.record.id, self.plan.decision.decision.left_out)
+                keep_excluded_ranges(self.home, operation.record.id, self.plan.decision.decision.excluded_ranges)
             case CopyTables():
                 assert self.move is not None  # noqa: S101  its plan has the step
                 self._has_copied = True
@@ -98,7 +98,7 @@ class RestoreRunner(SparkRunner):
 
     def _handover(self, saved: SavedState) -> Handover:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
-        left_out = self.plan.decision.decision.left_out
+        excluded_ranges = self.plan.decision.decision.excluded_ranges
         return Handover(
             origin=Origin(self.command.name, now, manifest.lineage, manifest.batch_id, manifest.id),
             spec=LineageSpec(dict(manifest.spec), now),
@@ -111,7 +111,7 @@ class RestoreRunner(SparkRunner):
             records={
                 **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
                 **MIGRATIONS_FILE.content(AppliedMigrations(manifest.migrations)),
-                **(LEFT_OUT_FILE.content(left_out) if left_out else {}),
+                **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
                 **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
             },
         )

@@ -12,8 +12,8 @@ from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import NoWayBack
 from sessionizer.home.names import STREAMED
 from sessionizer.lineage.active import activate_lineage, active_lineage
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import replay_of
@@ -22,7 +22,7 @@ from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.restores.leave_out import coming_back_remarks
+from sessionizer.state.restores.resolved_ranges import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 
@@ -92,7 +92,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
         replay=_replay(home, leaves, before, origin.batch_id),
         remarks=(
-            *coming_back_remarks(leaves, read_left_out(home, leaves), read_left_out(home, before)),
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
             *programs_needed(home, before),
         ),
     )

@@ -71,7 +71,7 @@ class SparkRunner(ABC):
             case SetPosition():
                 self.made.set_position()
             case Canary(terms=terms):
-                self.made.begin_trial(terms)
+                self.made.begin_canary(terms)
             case PointOfNoReturn():
                 self._require_rows(operation)
             case DeleteLaterRows():

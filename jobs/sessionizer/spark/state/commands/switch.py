@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
@@ -49,10 +49,10 @@ class SwitchRunner(PositionRunner):
         standing = standing_of(self.home)
         kept, ids = self._kept(standing)
         beginning = self._beginning(standing, kept)
-        left_out = read_left_out(self.home, standing.lineage)
+        excluded_ranges = read_excluded_ranges(self.home, standing.lineage)
         position = Position(self.spec.source.format, beginning.offset)
         moved = replace(standing, position=position, seen_files=beginning.seen)
-        self.move = Move(moved, left_out.select_topics(kept), ids)
+        self.move = Move(moved, excluded_ranges.select_topics(kept), ids)
         return self._plan_of(standing, beginning, kept), beginning
 
     def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -88,6 +88,6 @@ class SwitchRunner(PositionRunner):
             unread=unread_of(self.spark, left.source, self.home.platform, standing, kept),
             kept=kept,
             read_until=standing.watermark_ms + rules.watermark_delay_ms if rules.clock.has_watermark else None,
-            left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
-            trial=self.command.terms,
+            excluded_ranges=tuple(read_excluded_ranges(self.home, standing.lineage).lines()),
+            canary=self.command.terms,
         )

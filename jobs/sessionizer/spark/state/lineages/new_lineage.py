@@ -17,9 +17,9 @@ from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
-from sessionizer.lineage.left_out import LEFT_OUT_FILE
+from sessionizer.lineage.canary.canary_record import begin_canary
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.trial.trial_record import begin_trial
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.lineages.handover import Blobs, Handover
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -106,12 +106,12 @@ class NewLineage:
         write_records(self.home, self.lineage, self.handover)
         self._finish_part(Step.RECORDED)
 
-    def begin_trial(self, terms: Terms) -> None:
-        """Begin the trial of the lineage. Rows that the user excluded are no sign that it is worse."""
-        if LEFT_OUT_FILE.name in self.handover.records:
+    def begin_canary(self, terms: Terms) -> None:
+        """Begin the canary of the lineage. Rows that the user excluded are no sign that it is worse."""
+        if EXCLUDED_RANGES_FILE.name in self.handover.records:
             terms = replace(terms, judges_refused=False)
         before = lineage_before(self.home, self.lineage)
-        begin_trial(self.home, self.lineage, self.handover.origin.verb, before, terms)
+        begin_canary(self.home, self.lineage, self.handover.origin.verb, before, terms)
 
     def activate(self) -> str:
         """Make it the active lineage, and return it. From here on ``remove`` leaves it alone."""

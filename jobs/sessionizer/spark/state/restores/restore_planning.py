@@ -11,18 +11,18 @@ from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.judging import USUAL
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.trial.judging import USUAL
 from sessionizer.spark.state.lineages.source_losses import gone_from_source
-from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
+from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, drop_excluded_files
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 from sessionizer.state.restores.table_move import move_to, root_of
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.left_out import LeftOut
-    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
@@ -51,15 +51,15 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     home: StreamHome,
     savepoint: SavepointHome,
     manifest: Manifest,
-    leave_out: Sequence[str] = (),
-    begun: LeftOut | None = None,
+    exclude: Sequence[str] = (),
+    begun: ExcludedRanges | None = None,
     *,
-    trial: Terms | None = USUAL,
+    canary: Terms | None = USUAL,
     move: TableMove | None = None,
 ) -> RestorePlan:
     """Make the plan of a restore of the stream to a complete savepoint.
 
-    ``leave_out``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``trial``: of
+    ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
     the new lineage. ``move``: to another data root. Raises NothingToSave if the stream never ran, UnusableSavepoint for
     one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
     """
@@ -68,7 +68,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         require_same_line(manifest, spark.version)
     leaves = _lineage_that_ran(home)
     newest, counts = begun_batch(home.checkpoint(leaves)), manifest.counts
-    found = Leaving(begun) if begun is not None else leaving_of(spark, home, savepoint, manifest, leave_out)
+    found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
         decision=Decision(
             stream=home.name,
@@ -78,8 +78,8 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
             batch_id=manifest.batch_id,
             leaves=leaves,
             spec=spec_fingerprint(saved_spec(savepoint, manifest)),
-            left_out=found.left_out,
-            trial=trial,
+            excluded_ranges=found.excluded_ranges,
+            canary=canary,
             moved_to=root_of(move.taken) if move else None,
         ),
         batch_at=manifest.batch_at,
@@ -87,8 +87,11 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         sessions=counts.sessions if counts else None,
         events=counts.events if counts else None,
         tables=tuple(_changed_tables(spark, home, manifest)),
-        replay=replay_now(spark, home, savepoint, manifest, found.left_out),
-        remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
+        replay=replay_now(spark, home, savepoint, manifest, found.excluded_ranges),
+        remarks=(
+            *found.remarks,
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
+        ),
         move=tuple(move.lines()) if move else (),
         leads_back=move is None and has_way_back(home, manifest),
     )
@@ -135,10 +138,10 @@ def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -
 
 
 def replay_now(
-    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, left_out: LeftOut
+    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, excluded_ranges: ExcludedRanges
 ) -> Replay:
     """Find the part of the source that a restore reads again, as it is now."""
-    return drop_excluded_files(_replay(spark, home, savepoint, manifest), left_out)
+    return drop_excluded_files(_replay(spark, home, savepoint, manifest), excluded_ranges)
 
 
 def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:

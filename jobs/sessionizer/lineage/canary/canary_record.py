@@ -1,4 +1,4 @@
-"""``trial.json`` of a lineage: the terms of its trial, the baseline that it is compared with, and the outcome."""
+"""``trial.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import UNSTAMPED, JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.figures import Figures
-from sessionizer.lineage.trial.judging import Baseline, Outcome, Terms
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.figures import Figures
+from sessionizer.lineage.canary.judging import Baseline, Outcome, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
-_SETTLED: Final = {Outcome.PASSED, Outcome.ACCEPTED}
-BY_TRIAL: Final = "the trial of lineage "
+_SETTLED: Final = {Outcome.PASSED, Outcome.PROMOTED}
+BY_CANARY: Final = "the trial of lineage "
 """Name of the approver of an automatic rollback, before the lineage that failed."""
 NOTHING: Final = Baseline(Figures(), Figures())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Course(JsonRecord):
-    """The course of a trial after a ``verb``, of the stream ``owner``. Times are epoch ms.
+    """The course of a canary after a ``verb``, of the stream ``owner``. Times are epoch ms.
 
     ``before``: the lineage to roll back to. ``drivers``: uids of the drivers that ran the lineage, separated by a
     space, without those that ended as they should.
@@ -45,12 +45,12 @@ class Course(JsonRecord):
     reason: str | None = None
     decided_at: int | None = None
     by: str | None = None
-    """User who accepted the lineage, whatever was found."""
+    """User who promoted the lineage, whatever was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """The trial of ``lineage``: its ``terms``, the ``baseline``, and the ``course`` that it took so far."""
+class CanaryRecord:
+    """The canary of ``lineage``: its ``terms``, the ``baseline``, and the ``course`` that it took so far."""
 
     lineage: str
     terms: Terms
@@ -61,21 +61,21 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome | None:
-        """Outcome, None while the trial is open."""
+        """Outcome, None while the canary is open."""
         return self.course.outcome
 
     @property
     def goes_back(self) -> bool:
-        """Whether the trial failed and the lineage before follows without asking the user."""
+        """Whether the canary failed and the lineage before follows without asking the user."""
         return self.outcome is Outcome.FAILED and self.terms.goes_back and self.course.before is not None
 
     @property
     def is_settled(self) -> bool:
-        """Whether the lineage is kept: its trial was passed, or a user accepted it."""
+        """Whether the lineage is kept: it passed its canary, or a user promoted it."""
         return self.outcome in _SETTLED
 
     def decided(self, outcome: Outcome, reason: str | None = None, by: str | None = None) -> Self:
-        """Return the trial as over."""
+        """Return the canary as over."""
         return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms(), by=by))
 
     def to_json(self) -> JsonObject:
@@ -91,14 +91,14 @@ class Trial:
             baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
             return cls("", Terms.from_json(value["terms"]), Course.from_json(value), baseline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"it is no trial: {error}") from error
+            raise ValueError(f"it is no canary: {error}") from error
 
 
-TRIAL_FILE: Final = LineageFile("trial.json", Trial)
+CANARY_FILE: Final = LineageFile("trial.json", CanaryRecord)
 
 
-def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, terms: Terms) -> None:
-    """Put ``lineage`` on trial before it becomes active, against the active one's batches so far.
+def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, terms: Terms) -> None:
+    """Make ``lineage`` a canary before it becomes active, compared with the active one's batches so far.
 
     Raises UnwritablePath.
 
@@ -107,51 +107,51 @@ def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, t
     left = active_lineage(home)
     baseline = _done_by(home, left, terms) if left else NOTHING
     course = Course(verb=verb, owner=owner_name(home.name, home.control_base), begun_at=epoch_ms(), before=before)
-    write_trial(home, Trial(lineage, terms, course, baseline))
+    write_canary(home, CanaryRecord(lineage, terms, course, baseline))
 
 
 def _done_by(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
-    """Return the figures of the lineage, or the baseline of its own trial if they are too few to judge by."""
+    """Return the figures of the lineage, or the baseline of its own canary if they are too few to judge by."""
     log = BatchLog(home.lineage(lineage).batches)
-    done, own = Baseline(log.life, log.recent), read_trial(home, lineage)
+    done, own = Baseline(log.life, log.recent), read_canary(home, lineage)
     return own.baseline if own is not None and not done.fit(terms) else done
 
 
-def write_trial(home: StreamHome, trial: Trial) -> None:
+def write_canary(home: StreamHome, canary: CanaryRecord) -> None:
     """Write the record. Raises UnwritablePath, DiskFull."""
-    TRIAL_FILE.of(home, trial.lineage).write(trial)
+    CANARY_FILE.of(home, canary.lineage).write(canary)
 
 
-def read_trial(home: StreamHome, lineage: str) -> Trial | None:
-    """Read the record, None for a lineage that was never on trial. Raises DamagedFile."""
-    kept = TRIAL_FILE.of(home, lineage).require()
+def read_canary(home: StreamHome, lineage: str) -> CanaryRecord | None:
+    """Read the record, None for a lineage that was never a canary. Raises DamagedFile."""
+    kept = CANARY_FILE.of(home, lineage).require()
     return None if kept is None else replace(kept, lineage=lineage)
 
 
-def trial_of_active(home: StreamHome) -> Trial | None:
-    """Read the trial of the active lineage, None if it was never on trial. Raises DamagedFile."""
+def canary_of_active(home: StreamHome) -> CanaryRecord | None:
+    """Read the canary of the active lineage, None if it was never a canary. Raises DamagedFile."""
     lineage = active_lineage(home)
-    return read_trial(home, lineage) if lineage else None
+    return read_canary(home, lineage) if lineage else None
 
 
-def examine_trial(home: StreamHome) -> Trial | None:
-    """Read the trial of the active lineage for a command that only reads. Never raises."""
-    return examine_active(home, read_trial)
+def examine_canary(home: StreamHome) -> CanaryRecord | None:
+    """Read the canary of the active lineage for a command that only reads. Never raises."""
+    return examine_active(home, read_canary)
 
 
-def accepted(home: StreamHome, by: str) -> str:
-    """Accept the active lineage, which ends its trial, and return a message for the user.
+def promote_lineage(home: StreamHome, by: str) -> str:
+    """Promote the active lineage, which ends its canary, and return a message for the user.
 
     A running driver learns of it with its next batch. Raises OperationPending if a rollback was begun, and DamagedFile.
     """
     require_no_operation(home)
-    trial = trial_of_active(home)
-    if trial is None:
+    canary = canary_of_active(home)
+    if canary is None:
         return f"the lineage of stream {home.name} is no canary, so it needs no promotion"
-    if trial.is_settled:
-        how = "was promoted" if trial.outcome is Outcome.ACCEPTED else "passed its canary"
-        return f"lineage {trial.lineage} of stream {home.name} needs no promotion: it {how} already"
-    write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
-    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.ACCEPTED), lineage=trial.lineage, by=by))
+    if canary.is_settled:
+        how = "was promoted" if canary.outcome is Outcome.PROMOTED else "passed its canary"
+        return f"lineage {canary.lineage} of stream {home.name} needs no promotion: it {how} already"
+    write_canary(home, canary.decided(Outcome.PROMOTED, canary.course.reason, by))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
-    return f"stream {home.name} continues with lineage {trial.lineage}, promoted by {by}"
+    return f"stream {home.name} continues with lineage {canary.lineage}, promoted by {by}"

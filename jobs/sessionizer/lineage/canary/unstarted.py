@@ -1,6 +1,6 @@
 """A lineage or a spec that a command has put in force, and that no batch was made by since.
 
-A driver counts the ends of drivers in the trial of its lineage only if it comes so far. The supervisor judges a lineage
+A driver counts the ends of drivers in its lineage's canary only if it comes so far. The supervisor judges a lineage
 whose code or spec never started, because it sees every start from outside.
 """
 
@@ -14,9 +14,9 @@ from sessionizer.control.records.airflow_records import HEALTH_FILE
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import read_trial, trial_of_active, write_trial
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
+from sessionizer.lineage.canary.judging import Outcome, Terms
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -67,12 +67,12 @@ def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
         return _changed_in_place(home, active.lineage)
     if active.parent is None:
         return None
-    trial = read_trial(home, active.lineage)
-    if trial is None:
+    canary = read_canary(home, active.lineage)
+    if canary is None:
         return UnstartedLineage(home.name, active.lineage, active.parent)
-    before, is_open = trial.course.before, trial.outcome is None
-    rolls_back = is_open and trial.terms.goes_back and before is not None
-    return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=trial.terms.drivers)
+    before, is_open = canary.course.before, canary.outcome is None
+    rolls_back = is_open and canary.terms.goes_back and before is not None
+    return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
 
 
 def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
@@ -87,12 +87,12 @@ def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None
 
 
 def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
-    """Fail the open trial of the active ``lineage``, so that the next driver rolls back. Idempotent.
+    """Fail the open canary of the active ``lineage``, so that the next driver rolls back. Idempotent.
 
     Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
     """
-    trial = trial_of_active(home)
-    if trial is None or trial.lineage != lineage or trial.outcome is not None:
+    canary = canary_of_active(home)
+    if canary is None or canary.lineage != lineage or canary.outcome is not None:
         return  # a user promoted or left it meanwhile
-    write_trial(home, trial.decided(Outcome.FAILED, reason))
+    write_canary(home, canary.decided(Outcome.FAILED, reason))
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.FAILED), text=reason, lineage=lineage))

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, counted, file_position
+from sessionizer.lineage.excluded_ranges import (
+    NOTHING_EXCLUDED,
+    ExcludedRange,
+    ExcludedRanges,
+    Records,
+    counted,
+    file_position,
+)
 from sessionizer.state.restores.typed_range import FILES_ALLOWED, FLAG, FileNames, FileTimes, Versions
 
 if TYPE_CHECKING:
@@ -27,16 +34,16 @@ MOST_FILES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class ResolvedRanges:
     """Ranges that a new lineage excludes, with ``remarks`` for the user."""
 
-    left_out: LeftOut = NOTHING_LEFT_OUT
+    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
     remarks: tuple[str, ...] = ()
 
 
-def files_left_out(
+def exclude_files(
     typed: str, wanted: FileNames | FileTimes, folder: str, known: Sequence[SeenFile], read_before: Collection[str]
-) -> tuple[LeftOutRange, int]:
+) -> tuple[ExcludedRange, int]:
     """Resolve a range in the ``known`` files.
 
     Also returns how many more files the savepoint read, which stay in the state.
@@ -52,12 +59,12 @@ def files_left_out(
     return _range_of_files(typed, held - before), len(held & before)
 
 
-def records_left_out(
+def exclude_records(
     typed: str,
     wanted: Records,
     begins: Mapping[str, Mapping[str, int]] | None,
     ends: Mapping[str, Mapping[str, int]],
-) -> LeftOutRange:
+) -> ExcludedRange:
     """Resolve a range of records of a partition that is read again from ``begins`` on and ends at ``ends`` now.
 
     Both: offset by topic and partition. Raises InvalidSpec for a range that is not whole between them.
@@ -71,12 +78,12 @@ def records_left_out(
     if wanted.first < begin or wanted.end > end:
         allowed = f"{wanted.topic}:{partition}:{begin}-{end} or a part of it: only these are read again"
         raise InvalidSpec(FLAG, typed, allowed)
-    return LeftOutRange(typed, records=wanted)
+    return ExcludedRange(typed, records=wanted)
 
 
 def records_in_span(
     typed: str, wanted: RecordTimes, span: Span, ends: Mapping[str, Mapping[str, int]]
-) -> tuple[list[LeftOutRange], list[str]]:
+) -> tuple[list[ExcludedRange], list[str]]:
     """Resolve a span of time to ranges of all partitions, with remarks.
 
     Raises InvalidSpec if no record is read again.
@@ -90,7 +97,7 @@ def records_in_span(
     return found, remarks
 
 
-def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> LeftOutRange:
+def exclude_versions(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> ExcludedRange:
     """Resolve a range of a Delta table whose versions are read one by one from ``first`` on.
 
     ``added``: the URIs of the files of rows that each of its versions brought. Raises InvalidSpec.
@@ -105,13 +112,13 @@ def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[i
     return _range_of_files(typed, files)
 
 
-def leaving(carried: LeftOut, added: Sequence[LeftOutRange], remarks: Sequence[str]) -> Leaving:
+def combine_ranges(carried: ExcludedRanges, added: Sequence[ExcludedRange], remarks: Sequence[str]) -> ResolvedRanges:
     """Combine the ranges ``carried`` over from the savepoint's lineage with those that are ``added``."""
-    kept = [f"{each.typed} is left out by the lineage of the savepoint, and stays so" for each in carried.ranges]
-    return Leaving(carried.and_also(added), (*kept, *remarks))
+    kept = [f"{each.typed} is excluded by the lineage of the savepoint, and stays so" for each in carried.ranges]
+    return ResolvedRanges(carried.and_also(added), (*kept, *remarks))
 
 
-def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) -> list[str]:
+def remarks_on_files(found: ExcludedRange, stay: int, there: Iterable[SeenFile]) -> list[str]:
     """List remarks on a range. ``stay``: more files of it that the savepoint read.
 
     ``there``: files that still exist.
@@ -122,12 +129,12 @@ def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) 
     return [remark for remark, count in ((read, stay), (lost, gone)) if count]
 
 
-def drop_excluded_files(replay: Replay, left_out: LeftOut) -> Replay:
+def drop_excluded_files(replay: Replay, excluded_ranges: ExcludedRanges) -> Replay:
     """Drop excluded files from the missing ones, because the stream does not need them."""
-    return replace(replay, missing=tuple(uri for uri in replay.missing if not left_out.holds(uri)))
+    return replace(replay, missing=tuple(uri for uri in replay.missing if not excluded_ranges.holds(uri)))
 
 
-def coming_back_remarks(leaves: str, before: LeftOut, now: LeftOut) -> list[str]:
+def coming_back_remarks(leaves: str, before: ExcludedRanges, now: ExcludedRanges) -> list[str]:
     """Warn of ranges that lineage ``leaves`` excluded ``before`` and that the next one would not exclude."""
     back = [each for each in before.ranges if not now.covers(each)]
     return [f"{each} is read again: lineage {leaves} leaves it out, and this one would not" for each in back]
@@ -146,10 +153,10 @@ def first_whole_version(offset: Mapping[str, object] | None) -> int | None:
     return version + 1 if begun else version
 
 
-def _range_of_files(typed: str, files: Collection[str]) -> LeftOutRange:
+def _range_of_files(typed: str, files: Collection[str]) -> ExcludedRange:
     if len(files) > MOST_FILES:
         raise InvalidSpec(FLAG, typed, f"a range of at most {MOST_FILES:,} files: this one has {len(files):,}")
-    return LeftOutRange(typed, tuple(sorted(files)))
+    return ExcludedRange(typed, tuple(sorted(files)))
 
 
 def _is_wanted(file: SeenFile, wanted: FileNames | FileTimes, folder: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a trial finds: worse figures are found, and a backlog, a restart or a quiet hour never is."""
+"""What a canary finds: worse figures are found, and a backlog, a restart or a quiet hour never is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.lineage.trial.figures import BatchFacts, Figures, lag_behind
-from sessionizer.lineage.trial.judging import (
+from sessionizer.lineage.canary.canary_record import NOTHING
+from sessionizer.lineage.canary.figures import BatchFacts, Figures, lag_behind
+from sessionizer.lineage.canary.judging import (
     LAG_SLACK_MS,
     PATIENCE,
     SMALL_STATE_BYTES,
@@ -22,7 +23,6 @@ from sessionizer.lineage.trial.judging import (
     Terms,
     judge,
 )
-from sessionizer.lineage.trial.trial_record import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,7 +144,7 @@ terms = st.builds(
 
 
 @given(terms, figures, figures, figures)
-def test_any_figures_have_a_verdict_and_a_trial_ends(
+def test_any_figures_have_a_verdict_and_a_canary_ends(
     terms: Terms, life: Figures, recent: Figures, now: Figures
 ) -> None:
     verdict = judge(terms, Baseline(life, recent), now)

@@ -41,7 +41,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutRange:
+class ExcludedRange:
     """An excluded range: ``typed`` as the user gave it, resolved to ``files`` (URIs) or ``records``."""
 
     typed: str
@@ -78,10 +78,10 @@ class LeftOutRange:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedRanges:
     """All ``ranges`` that a lineage excludes. An empty one is false."""
 
-    ranges: tuple[LeftOutRange, ...] = ()
+    ranges: tuple[ExcludedRange, ...] = ()
 
     FORMAT: ClassVar[int] = UNSTAMPED
 
@@ -103,7 +103,7 @@ class LeftOut:
         """Whether a row with that ``source_position`` is excluded."""
         return any(each.holds(position) for each in self.ranges)
 
-    def covers(self, other: LeftOutRange) -> bool:
+    def covers(self, other: ExcludedRange) -> bool:
         """Whether all of the ``other`` range is excluded."""
         wanted = other.records
         if wanted is None:
@@ -115,17 +115,18 @@ class LeftOut:
             for each in self.records
         )
 
-    def and_also(self, others: Iterable[LeftOutRange]) -> LeftOut:
+    def and_also(self, others: Iterable[ExcludedRange]) -> ExcludedRanges:
         """Add the ``others``, each once."""
-        return LeftOut(tuple(dict.fromkeys((*self.ranges, *others))))
+        return ExcludedRanges(tuple(dict.fromkeys((*self.ranges, *others))))
 
-    def select_topics(self, topics: Collection[str]) -> LeftOut:
+    def select_topics(self, topics: Collection[str]) -> ExcludedRanges:
         """Keep only the ranges of records in ``topics``."""
-        return LeftOut(tuple(each for each in self.ranges if each.records and each.records.topic in topics))
+        return ExcludedRanges(tuple(each for each in self.ranges if each.records and each.records.topic in topics))
 
-    def drop_topics(self, topics: Collection[str]) -> LeftOut:
+    def drop_topics(self, topics: Collection[str]) -> ExcludedRanges:
         """Drop the ranges of records in ``topics``."""
-        return LeftOut(tuple(each for each in self.ranges if not each.records or each.records.topic not in topics))
+        kept = (each for each in self.ranges if not each.records or each.records.topic not in topics)
+        return ExcludedRanges(tuple(kept))
 
     def lines(self) -> Iterator[str]:
         """Format each range for a message."""
@@ -139,14 +140,14 @@ class LeftOut:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Parse the content of ``left_out.json``. Raises ValueError."""
         try:
-            return cls(tuple(map(LeftOutRange.from_json, value["ranges"])))
+            return cls(tuple(map(ExcludedRange.from_json, value["ranges"])))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"it does not say what is left out: {error!r}") from error
+            raise ValueError(f"it names no excluded ranges: {error!r}") from error
 
 
-NOTHING_LEFT_OUT: Final = LeftOut()
-LEFT_OUT_FILE: Final = LineageFile("left_out.json", LeftOut)
-APPROVED_LEFT_OUT_FILE: Final = ControlFile("left_out/{}.json", LeftOut, key="operation")
+NOTHING_EXCLUDED: Final = ExcludedRanges()
+EXCLUDED_RANGES_FILE: Final = LineageFile("left_out.json", ExcludedRanges)
+APPROVED_RANGES_FILE: Final = ControlFile("left_out/{}.json", ExcludedRanges, key="operation")
 
 
 def file_position(uri: str) -> str:
@@ -159,25 +160,25 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def read_left_out(home: StreamHome, lineage: str | None) -> LeftOut:
+def read_excluded_ranges(home: StreamHome, lineage: str | None) -> ExcludedRanges:
     """Read the ranges that ``lineage`` excludes. Raises DamagedFile, ControlUnreachable.
 
     A damaged file must not let rows in.
     """
-    return (LEFT_OUT_FILE.of(home, lineage).require() if lineage else None) or NOTHING_LEFT_OUT
+    return (EXCLUDED_RANGES_FILE.of(home, lineage).require() if lineage else None) or NOTHING_EXCLUDED
 
 
-def read_approved(home: StreamHome, operation: str) -> LeftOut:
+def read_approved(home: StreamHome, operation: str) -> ExcludedRanges:
     """Read the approved ranges of an operation. Raises DamagedFile, ControlUnreachable."""
-    return APPROVED_LEFT_OUT_FILE.of(home, operation).require() or NOTHING_LEFT_OUT
+    return APPROVED_RANGES_FILE.of(home, operation).require() or NOTHING_EXCLUDED
 
 
-def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
+def keep_excluded_ranges(home: StreamHome, operation: str, excluded_ranges: ExcludedRanges) -> None:
     """Save the approved ranges for a second run of the operation. Raises UnwritablePath, DiskFull."""
-    have_folder(APPROVED_LEFT_OUT_FILE.folder(home), "what is left out")
-    APPROVED_LEFT_OUT_FILE.of(home, operation).write(left_out)
+    have_folder(APPROVED_RANGES_FILE.folder(home), "the excluded ranges")
+    APPROVED_RANGES_FILE.of(home, operation).write(excluded_ranges)
 
 
-def examine_left_out(home: StreamHome) -> LeftOut:
+def examine_excluded_ranges(home: StreamHome) -> ExcludedRanges:
     """Read the ranges of the active lineage for a command that only reads. Never raises."""
-    return examine_active(home, read_left_out) or NOTHING_LEFT_OUT
+    return examine_active(home, read_excluded_ranges) or NOTHING_EXCLUDED

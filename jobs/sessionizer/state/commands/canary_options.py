@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.trial.judging import BATCHES, Terms
+from sessionizer.lineage.canary.judging import BATCHES, Terms
 from sessionizer.state.commands.command import option
 
 _FLAG: Final = "--canary"
-BACK_IF_UNFIT: Final = "--roll-back-if-failed"
+ROLL_BACK_IF_FAILED: Final = "--roll-back-if-failed"
 
 
-def trial_option() -> Any:  # noqa: ANN401  a field
+def canary_option() -> Any:  # noqa: ANN401  a field
     """Declare the number of batches of the canary."""
     return option(
         _FLAG,
@@ -24,23 +24,23 @@ def trial_option() -> Any:  # noqa: ANN401  a field
     )
 
 
-def back_if_unfit_option() -> Any:  # noqa: ANN401  a field
+def roll_back_option() -> Any:  # noqa: ANN401  a field
     """Declare the automatic rollback of a lineage that fails its canary."""
     return option(
-        BACK_IF_UNFIT,
+        ROLL_BACK_IF_FAILED,
         "Roll back if failed",
         "roll back to the lineage before, without asking, if the new one fails its canary",
         default=False,
     )
 
 
-def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = True) -> Terms | None:
-    """Return the terms of a new lineage's trial, or None for no trial. Raises InvalidSpec.
+def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bool = True) -> Terms | None:
+    """Return the terms of a new lineage's canary, or None for no canary. Raises InvalidSpec.
 
     ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
     """
-    if batches == 0 and back_if_unfit:
-        raise InvalidSpec(_FLAG, batches, f"at least 1, because {BACK_IF_UNFIT} is given")
+    if batches == 0 and roll_back_if_failed:
+        raise InvalidSpec(_FLAG, batches, f"at least 1, because {ROLL_BACK_IF_FAILED} is given")
     if batches == 0:
         return None
-    return Terms(batches=batches, goes_back=back_if_unfit, judges_sessions=like_before)
+    return Terms(batches=batches, goes_back=roll_back_if_failed, judges_sessions=like_before)

@@ -1,4 +1,4 @@
-"""The trial of the active lineage during its driver's life: at its start, after its batches, at its end."""
+"""The canary of the active lineage during its driver's life: at its start, after its batches, at its end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import Verdict as OfCause
-from sessionizer.lineage.trial.batch_log import BatchLog
-from sessionizer.lineage.trial.judging import End, Outcome, judge
-from sessionizer.lineage.trial.trial_record import read_trial, trial_of_active, write_trial
+from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
+from sessionizer.lineage.canary.judging import End, Outcome, judge
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -22,47 +22,47 @@ if TYPE_CHECKING:
 
     from sessionizer.causes.cause import Cause
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.figures import Figures
-    from sessionizer.lineage.trial.trial_record import Trial
+    from sessionizer.lineage.canary.canary_record import CanaryRecord
+    from sessionizer.lineage.canary.figures import Figures
 
 _LINE_LIMIT = 200
 
 
 @dataclass(slots=True)
-class TrialWatch:
-    """An undecided ``trial`` in the driver ``uid``.
+class CanaryWatch:
+    """An undecided ``canary`` in the driver ``uid``.
 
     ``ends`` are those of earlier drivers, which have not failed it yet.
     """
 
     home: StreamHome
     uid: str
-    trial: Trial
+    canary: CanaryRecord
     ends: Sequence[End] = ()
 
     @classmethod
-    def begun_by(cls, home: StreamHome, uid: str) -> TrialWatch | None:
-        """Begin the watch of the driver ``uid``, which holds the lease and is about to start. None if no trial is left.
+    def begun_by(cls, home: StreamHome, uid: str) -> CanaryWatch | None:
+        """Begin the watch of the driver ``uid``, which holds the lease and is about to start. None without a canary.
 
         Raises LineageUnfit or LineageLeft if the lineage failed, perhaps by the ends of its drivers. Raises
         DamagedFile.
         """
-        trial = trial_of_active(home)
-        if trial is None or trial.is_settled:
+        canary = canary_of_active(home)
+        if canary is None or canary.is_settled:
             return None
-        if trial.outcome is Outcome.FAILED:
-            raise failure_of(home, trial)
-        ends = [end for driver in trial.course.drivers.split() if (end := end_of(home, driver)) is not None]
-        watch = cls(home, uid, trial, ends)
-        log = BatchLog(home.lineage(trial.lineage).batches)
+        if canary.outcome is Outcome.FAILED:
+            raise failure_of(home, canary)
+        ends = [end for driver in canary.course.drivers.split() if (end := end_of(home, driver)) is not None]
+        watch = cls(home, uid, canary, ends)
+        log = BatchLog(home.lineage(canary.lineage).batches)
         watch.judge(log.life)
-        if watch.trial.outcome is not None:
+        if watch.canary.outcome is not None:
             return None
         drivers = " ".join([*(end.uid for end in ends), uid])
-        if watch._was_accepted():
+        if watch._was_promoted():
             return None
-        watch.trial = replace(trial, course=replace(trial.course, drivers=drivers))
-        write_trial(home, watch.trial)
+        watch.canary = replace(canary, course=replace(canary.course, drivers=drivers))
+        write_canary(home, watch.canary)
         return watch
 
     def judge(self, figures: Figures) -> None:
@@ -70,30 +70,30 @@ class TrialWatch:
 
         Raises LineageUnfit or LineageLeft if it fails.
         """
-        if self.trial.outcome is not None or self._was_accepted():
+        if self.canary.outcome is not None or self._was_promoted():
             return
-        verdict = judge(self.trial.terms, self.trial.baseline, figures, self.ends)
+        verdict = judge(self.canary.terms, self.canary.baseline, figures, self.ends)
         if verdict.outcome is None:
             return
-        self.trial = self.trial.decided(verdict.outcome, verdict.reason)
-        write_trial(self.home, self.trial)
+        self.canary = self.canary.decided(verdict.outcome, verdict.reason)
+        write_canary(self.home, self.canary)
         said = verdict.reason or ""
         add_mark(
             self.home,
-            Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.trial.lineage),
+            Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.canary.lineage),
         )
         if verdict.outcome is Outcome.FAILED:
-            raise failure_of(self.home, self.trial)
+            raise failure_of(self.home, self.canary)
 
     def translate_error(self, error: SessionizerError) -> SessionizerError:
-        """Return the error that the driver ends with: the trial's failure if ``error`` leads to one, else ``error``."""
+        """Return the error that the driver ends with: the failed canary if ``error`` leads to it, else ``error``."""
         cause = cause_of_error(error)
         end = _counted(self.uid, cause, str(error))
         if end is None:
             return error
         self.ends = [*self.ends, end]
         try:
-            self.judge(BatchLog(self.home.lineage(self.trial.lineage).batches).life)
+            self.judge(BatchLog(self.home.lineage(self.canary.lineage).batches).life)
         except (LineageUnfit, LineageLeft) as failed:
             return failed
         except SessionizerError:
@@ -101,38 +101,38 @@ class TrialWatch:
         return error
 
     def line(self, figures: Figures) -> str:
-        """Describe the state of the trial for the user."""
-        return standing_line(self.trial, figures)
+        """Describe the state of the canary for the user."""
+        return standing_line(self.canary, figures)
 
-    def _was_accepted(self) -> bool:
+    def _was_promoted(self) -> bool:
         """Whether a user accepted the lineage meanwhile, which overrides any finding."""
-        found = read_trial(self.home, self.trial.lineage)
-        if found is None or found.outcome is not Outcome.ACCEPTED:
+        found = read_canary(self.home, self.canary.lineage)
+        if found is None or found.outcome is not Outcome.PROMOTED:
             return False
-        self.trial = found
+        self.canary = found
         return True
 
 
-def standing_line(trial: Trial, figures: Figures) -> str:
-    """Describe the state of the trial for the user."""
-    name, verb = trial.lineage, trial.course.verb
-    match trial.outcome:
+def standing_line(canary: CanaryRecord, figures: Figures) -> str:
+    """Describe the state of the canary for the user."""
+    name, verb = canary.lineage, canary.course.verb
+    match canary.outcome:
         case Outcome.PASSED:
             return f"lineage {name} passed its canary after the {verb}"
         case Outcome.FAILED:
-            return f"lineage {name} failed its canary after the {verb}: {trial.course.reason}"
-        case Outcome.ACCEPTED:
-            return f"{trial.course.by} promoted lineage {name} after the {verb}"
+            return f"lineage {name} failed its canary after the {verb}: {canary.course.reason}"
+        case Outcome.PROMOTED:
+            return f"{canary.course.by} promoted lineage {name} after the {verb}"
         case _:
-            return f"lineage {name} is a canary after the {verb}: {figures.batches} of {trial.terms.batches} batches"
+            return f"lineage {name} is a canary after the {verb}: {figures.batches} of {canary.terms.batches} batches"
 
 
-def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:
+def failure_of(home: StreamHome, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
     """Return the error that a driver of a failed lineage ends with."""
-    reason = trial.course.reason or "no reason was noted"
-    if trial.goes_back:
-        return LineageLeft(home.name, trial.lineage, trial.course.before or "", reason)
-    return LineageUnfit(home.name, trial.lineage, trial.course.before, reason)
+    reason = canary.course.reason or "no reason was noted"
+    if canary.goes_back:
+        return LineageLeft(home.name, canary.lineage, canary.course.before or "", reason)
+    return LineageUnfit(home.name, canary.lineage, canary.course.before, reason)
 
 
 def end_of(home: StreamHome, uid: str) -> End | None:

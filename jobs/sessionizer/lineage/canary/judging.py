@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sessionizer.lineage.active import Lineage
-    from sessionizer.lineage.trial.figures import Figures
+    from sessionizer.lineage.canary.figures import Figures
 
 BATCHES: Final = 5
-"""Batches of a trial, unless the user gives a number."""
+"""Batches of a canary, unless the user gives a number."""
 PATIENCE: Final = 10
-"""A trial waits this many times its batches, for enough events and for a backlog to be read."""
+"""A canary waits this many times its batches, for enough events and for a backlog to be read."""
 LAG_SLACK_MS: Final = 60_000
 SMALL_STATE_BYTES: Final = 2**26
 """A state that is larger by at most this passes."""
@@ -35,12 +35,12 @@ TOLD_FOR_MS: Final = 7 * 24 * 3_600_000
 
 
 class Outcome(StrEnum):
-    """The result of a trial."""
+    """The result of a canary."""
 
     PASSED = "passed"
     FAILED = "failed"
-    ACCEPTED = "accepted"
-    """Accepted by a user, whatever was found."""
+    PROMOTED = "accepted"
+    """Promoted by a user, whatever was found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +48,9 @@ class Terms(JsonRecord):
     """The terms that a lineage must meet in its first ``batches`` that read something.
 
     A share of rows may be ``rise`` higher than before, or ``factor`` times as high, other figures ``factor`` times.
-    ``drivers``: the trial fails when this many of its drivers ended in failures. ``least_rows``: fewer rows are not
-    judged. ``goes_back``: a failed trial rolls back to the lineage before without asking, as the user approved with the
-    command. ``judges_sessions``: the lineage should begin as many sessions, and hold as much, as the one before.
+    ``drivers``: the canary fails when this many of its drivers ended in failures. ``least_rows``: fewer rows are not
+    judged. ``goes_back``: a failed canary rolls back to the lineage before without asking, as the user approved with
+    the command. ``judges_sessions``: the lineage should begin as many sessions, and hold as much, as the one before.
     ``judges_refused``: no rows of its source were excluded, because excluded rows are quarantined as well.
     """
 
@@ -66,11 +66,11 @@ class Terms(JsonRecord):
 
 
 USUAL: Final = Terms()
-"""Terms of a command whose user gives none for the trial."""
+"""Terms of a command whose user gives none for the canary."""
 
 
 def approved_terms(terms: Terms | None) -> dict[str, object]:
-    """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no trial."""
+    """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no canary."""
     chosen = (terms.batches, terms.goes_back) if terms else (0, False)
     return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}
 
@@ -89,7 +89,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a driver, described by ``what``, that a trial counts.
+    """The end of a driver, described by ``what``, that a canary counts.
 
     ``fatal``: its query would end like that again.
     """
@@ -101,7 +101,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of a trial. ``outcome`` is None while it is open, ``reason`` says why the lineage failed."""
+    """The decision of a canary. ``outcome`` is None while it is open, ``reason`` says why the lineage failed."""
 
     outcome: Outcome | None = None
     reason: str | None = None
@@ -203,7 +203,7 @@ _CHECKS: Final = (_refused, _late, _begun, _held, _judge_lag)
 def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int) -> str | None:
     """Say what to do if too many rows of the ``first`` batches came late, None if they did not.
 
-    Nothing of a lineage that began with the state of another: its trial judges it.
+    Nothing of a lineage that began with the state of another: its canary judges it.
     """
     if lineage.parent is not None or now_ms - lineage.created_at > TOLD_FOR_MS:
         return None

@@ -12,8 +12,8 @@ from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.errors import LineageLeft
 from sessionizer.fleet.streams import one_stream
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.lineage.canary.canary_record import read_canary
+from sessionizer.lineage.canary.judging import Outcome, Terms
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
@@ -61,7 +61,7 @@ def failed(spark: SparkSession, tmp_path: Path) -> Failed:
     first = stage.lineage
     assert first is not None
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
-    second = reseed(spark, stage, trial=Terms(batches=2, goes_back=True))
+    second = reseed(spark, stage, canary=Terms(batches=2, goes_back=True))
     stage.bring(files[1:])
     with pytest.raises(LineageLeft, match=r": 100% .* refused, \d% before"):
         run(stage, "unfit")
@@ -75,12 +75,12 @@ def die(*_: object) -> None:
 
 def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
     home = failed.stage.stream_home
-    ended, trial = EXIT_FILE.of(home, "unfit").read(), read_trial(home, failed.second)
+    ended, canary = EXIT_FILE.of(home, "unfit").read(), read_canary(home, failed.second)
     assert ended is not None
     assert (ended.error_type, ended.terminal) == ("LineageLeft", False)
-    assert trial is not None
-    assert (trial.outcome, trial.course.before) == (Outcome.FAILED, failed.first)
-    shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).trial_line
+    assert canary is not None
+    assert (canary.outcome, canary.course.before) == (Outcome.FAILED, failed.first)
+    shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).canary_line
     assert failed.second in (shown or "")
 
     with monkeypatch.context() as patched:
@@ -126,7 +126,7 @@ def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: 
     catch_up(spark, stage)
     home, before = stage.stream_home, str(stage.lineage)
     restored = Restored.saved(spark, stage, None, clicks)
-    done = restored.restore(command=Restore(trial=1, back_if_unfit=True))
+    done = restored.restore(command=Restore(canary=1, roll_back_if_failed=True))
     assert stage.lineage == done.lineage_to != before
     (stage.feed / "bad.json").write_bytes(b"no click\n" * 200)
     with pytest.raises(LineageLeft):

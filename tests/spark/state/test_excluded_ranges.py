@@ -16,9 +16,15 @@ from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
+from sessionizer.lineage.excluded_ranges import (
+    NOTHING_EXCLUDED,
+    ExcludedRange,
+    ExcludedRanges,
+    Records,
+    read_excluded_ranges,
+)
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
-from sessionizer.spark.ingest.guarded_source import leaving_out
+from sessionizer.spark.ingest.guarded_source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
@@ -51,7 +57,7 @@ BAD, NEXT = "clicks-00000003.json", "clicks-00000004.json"
 ROWS, PARTS = 450, 3
 
 
-def without_left_out(found: Landed) -> tuple[Landed, Counter[str]]:
+def without_excluded(found: Landed) -> tuple[Landed, Counter[str]]:
     """The tables but for the rows that were left out, and the raw text of those."""
     apart = Counter({raw: count for (reason, raw), count in found.quarantine.items() if reason == "left_out"})
     kept = Counter({row: count for row, count in found.quarantine.items() if row[0] != "left_out"})
@@ -60,15 +66,15 @@ def without_left_out(found: Landed) -> tuple[Landed, Counter[str]]:
 
 def test_the_query_is_the_same_where_nothing_is_left_out() -> None:
     rows: Any = object()
-    assert leaving_out(rows, NOTHING_LEFT_OUT, "files") is rows
+    assert mark_excluded(rows, NOTHING_EXCLUDED, "files") is rows
 
 
 def test_the_query_decides_as_the_definition_does(spark: SparkSession) -> None:
-    left_out = LeftOut(
+    excluded_ranges = ExcludedRanges(
         (
-            LeftOutRange("a", files=("file:/feed/a%20b.json", "hdfs://name:8020/feed/a.json")),
-            LeftOutRange("c", records=Records("clicks", 0, 5, 9)),
-            LeftOutRange("d", records=Records("clicks-0", 1, 5, 6)),
+            ExcludedRange("a", files=("file:/feed/a%20b.json", "hdfs://name:8020/feed/a.json")),
+            ExcludedRange("c", records=Records("clicks", 0, 5, 9)),
+            ExcludedRange("d", records=Records("clicks-0", 1, 5, 6)),
         )
     )
     positions = [
@@ -77,9 +83,9 @@ def test_the_query_decides_as_the_definition_does(spark: SparkSession) -> None:
         "clicks-0-1-6", "xclicks-0-5", "clicks-0-x", "clicks-0-", "", None,
     ]  # fmt: skip
     rows = spark.createDataFrame([(each, "malformed") for each in positions], f"{POSITION} string, {FAULT} string")
-    found = {row[POSITION]: row[FAULT] for row in leaving_out(rows, left_out, "files").collect()}
+    found = {row[POSITION]: row[FAULT] for row in mark_excluded(rows, excluded_ranges, "files").collect()}
     assert {each for each in positions if found[each] == "left_out"} == {
-        each for each in positions if each is not None and left_out.holds(each)
+        each for each in positions if each is not None and excluded_ranges.holds(each)
     }
     assert list(found.values()).count("left_out") == 7
     assert found[None] == "malformed"
@@ -96,13 +102,13 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     with pytest.raises(InvalidSpec, match="be read again"):
         restored.plan("clicks-00000001.json")
 
-    record = restored.restore(leave_out=["clicks-*3.json"])
+    record = restored.restore(exclude=["clicks-*3.json"])
     assert record.lineage_to
-    left_out = read_left_out(home, record.lineage_to)
-    assert left_out.holds(f"file:{stage.feed / BAD}")
-    assert read_left_out(home, restored.before) == NOTHING_LEFT_OUT
+    excluded_ranges = read_excluded_ranges(home, record.lineage_to)
+    assert excluded_ranges.holds(f"file:{stage.feed / BAD}")
+    assert read_excluded_ranges(home, restored.before) == NOTHING_EXCLUDED
     rescaled = reseed(spark, stage)
-    assert read_left_out(home, rescaled) == left_out
+    assert read_excluded_ranges(home, rescaled) == excluded_ranges
 
     (stage.feed / NEXT).rename(stage.feed / f".{NEXT}")
     catch_up(spark, stage)
@@ -115,7 +121,7 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     files = {**restored.files, BAD: ()}
     outcome = sessionize(restored.batches(files), rules_of(stage.spec()))
     expected = as_landed(outcome, [row for name in sorted(files) for row in files[name]])
-    found, apart = without_left_out(landed(stage))
+    found, apart = without_excluded(landed(stage))
     assert found == expected
     assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in bad)
     back = restored.plan()
@@ -126,7 +132,7 @@ def assert_as_if_it_had_never_come(restored: Restored) -> None:
     """The bad file, whose rows are in quarantine, each once."""
     files = {**restored.files, BAD: ()}
     outcome = sessionize(restored.batches(files), rules_of(restored.stage.spec()))
-    found, apart = without_left_out(landed(restored.stage))
+    found, apart = without_excluded(landed(restored.stage))
     assert found == as_landed(outcome, [row for name in sorted(files) for row in files[name]])
     assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in restored.files[BAD])
 
@@ -139,7 +145,7 @@ def test_a_restore_that_is_killed_leaves_the_same_out_when_it_is_typed_again(
     restored = Restored.set_up(spark, tmp_path)
     home = restored.stage.stream_home
     record, fatal = killed_before_each_write(
-        home, lambda: done_before(home, "restore") or restored.restore(leave_out=["clicks-*3.json"])
+        home, lambda: done_before(home, "restore") or restored.restore(exclude=["clicks-*3.json"])
     )
     assert sum("control/operations/" in write for write in fatal) >= 4, fatal
     assert record.lineage_to == restored.stage.lineage
@@ -154,7 +160,7 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
 ) -> None:
     restored = Restored.set_up(spark, tmp_path)
     home = restored.stage.stream_home
-    restored.restore(leave_out=["clicks-*3.json"])
+    restored.restore(exclude=["clicks-*3.json"])
     first = restored.stage.lineage
     make_savepoint(spark, home, standing_of(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None)
     restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "later", epoch_ms())
@@ -163,7 +169,7 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
     assert any(line.startswith("  out   clicks-*3.json (1 file): ") for line in restored.plan().lines())
     restored.restore("20261123T090000-abc123")
     assert restored.stage.lineage not in {first, restored.before}
-    assert read_left_out(home, restored.stage.lineage) == read_left_out(home, first)
+    assert read_excluded_ranges(home, restored.stage.lineage) == read_excluded_ranges(home, first)
     drain(spark, restored.stage)
     assert_as_if_it_had_never_come(restored)
 
@@ -172,7 +178,7 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
 def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
     restored = Restored.set_up(spark, tmp_path)
     stage, home = restored.stage, restored.stage.stream_home
-    restored.restore(leave_out=["clicks-*3.json"])
+    restored.restore(exclude=["clicks-*3.json"])
     other = tmp_path / "other"
     other.mkdir()
     for name in sorted(restored.files)[SAVED_AFTER + 1 :]:
@@ -184,7 +190,7 @@ def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSe
     only = "        clicks-*3.json (1 file) is excluded in the old source only, because positions in the new one differ"
     assert only in plan.decision.lines()
     lineage = execute(approved(home, command.name, plan), switching).lineage_to
-    assert read_left_out(home, str(lineage)) == NOTHING_LEFT_OUT
+    assert read_excluded_ranges(home, str(lineage)) == NOTHING_EXCLUDED
     drain(spark, stage)
     restored.assert_exact()
 
@@ -253,12 +259,12 @@ def test_a_range_of_records_or_versions_is_left_out_as_if_it_had_never_come(
     bring(last)
     bring_other(last)
 
-    restored.restore(leave_out=ranges)
+    restored.restore(exclude=ranges)
     for stage in (moved, steady):
         drain(spark, stage)
     expected = landed(steady)
     assert expected.sessions
     assert expected.quarantine
-    found, apart = without_left_out(landed(moved))
+    found, apart = without_excluded(landed(moved))
     assert found == expected
     assert apart.total() == len(bad)

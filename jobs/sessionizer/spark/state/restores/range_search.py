@@ -12,24 +12,24 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import actions_in, added_in, commits_of
 from sessionizer.home.roots import folder_at, is_uri, located
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.excluded_ranges import Records, read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.left_out import Records, read_left_out
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
 from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.lineages.switch_plan import Edge, Start
-from sessionizer.state.restores.leave_out import (
-    Leaving,
-    files_left_out,
-    first_whole_version,
-    leaving,
-    records_in_span,
-    records_left_out,
-    remarks_on_files,
-    versions_left_out,
-)
 from sessionizer.state.restores.record_times import RecordTimes, Span
+from sessionizer.state.restores.resolved_ranges import (
+    ResolvedRanges,
+    combine_ranges,
+    exclude_files,
+    exclude_records,
+    exclude_versions,
+    first_whole_version,
+    records_in_span,
+    remarks_on_files,
+)
 from sessionizer.state.restores.typed_range import FLAG, FileNames, FileTimes, Versions, wanted_range
 from sessionizer.state.savepoints.manifest import saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from sessionizer.checkpoint.file_lists import SeenFile
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.left_out import LeftOutRange
+    from sessionizer.lineage.excluded_ranges import ExcludedRange
     from sessionizer.state.savepoints.manifest import Manifest
 
 
-def leaving_of(
+def resolve_ranges(
     spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
-) -> Leaving:
+) -> ResolvedRanges:
     """Resolve the exclusions of a restore to ``savepoint``: those of the savepoint's lineage, and the ``typed`` ones.
 
     A file that was read since and is gone by now may be excluded, too: its rows are lost, and the user confirms that.
@@ -56,9 +56,9 @@ def leaving_of(
     """
     looking = _Looking(spark, home, savepoint, manifest)
     found = [looking.found(each) for each in dict.fromkeys(typed)]
-    carried = read_left_out(home, manifest.lineage)
+    carried = read_excluded_ranges(home, manifest.lineage)
     ranges = [each for some, _ in found for each in some]
-    return leaving(carried, ranges, [remark for _, remarks in found for remark in remarks])
+    return combine_ranges(carried, ranges, [remark for _, remarks in found for remark in remarks])
 
 
 def files_read(home: StreamHome) -> list[SeenFile]:
@@ -79,7 +79,7 @@ class _Looking:
         self._spark, self._home, self._savepoint, self._manifest = spark, home, savepoint, manifest
         self._offset = manifest.position.offset
 
-    def found(self, typed: str) -> tuple[list[LeftOutRange], list[str]]:
+    def found(self, typed: str) -> tuple[list[ExcludedRange], list[str]]:
         """Resolve ``typed`` to ranges, with remarks for the user."""
         source = saved_spec(self._savepoint, self._manifest).source
         wanted = wanted_range(typed, source.format)
@@ -96,34 +96,34 @@ class _Looking:
 
     def _files(
         self, typed: str, wanted: FileNames | FileTimes, source: FilesSource
-    ) -> tuple[list[LeftOutRange], list[str]]:
+    ) -> tuple[list[ExcludedRange], list[str]]:
         there = files_there(self._spark, source, self._home.platform)
         before = [file.uri for file in seen_in(self._spark, self._savepoint, self._manifest)]
         folder = _uri(located(source.path, self._home.platform))
-        found, stay = files_left_out(typed, wanted, folder, [*there, *files_read(self._home)], before)
+        found, stay = exclude_files(typed, wanted, folder, [*there, *files_read(self._home)], before)
         return [found], remarks_on_files(found, stay, there)
 
-    def _records(self, typed: str, wanted: Records, source: KafkaSource) -> LeftOutRange:
+    def _records(self, typed: str, wanted: Records, source: KafkaSource) -> ExcludedRange:
         check_reachable(source)
         ends = offsets_at(self._spark, source, self._home.platform, Start(edge=Edge.LATEST))
-        return records_left_out(typed, wanted, self._offset, ends)
+        return exclude_records(typed, wanted, self._offset, ends)
 
     def _records_in_span(
         self, typed: str, wanted: RecordTimes, source: KafkaSource
-    ) -> tuple[list[LeftOutRange], list[str]]:
+    ) -> tuple[list[ExcludedRange], list[str]]:
         check_reachable(source)
         starts = (Start(at=wanted.since), Start(at=wanted.until), Start(edge=Edge.LATEST))
         since, until, ends = (offsets_at(self._spark, source, self._home.platform, each) for each in starts)
         return records_in_span(typed, wanted, Span(since, until, self._offset), ends)
 
-    def _versions(self, typed: str, wanted: Versions, source: DeltaSource) -> LeftOutRange:
+    def _versions(self, typed: str, wanted: Versions, source: DeltaSource) -> ExcludedRange:
         first = first_whole_version(self._offset)
         if first is None:
             raise InvalidSpec(
                 FLAG, typed, "Omit it, because the stream had not begun to read the table at the savepoint"
             )
         table = located(source.path, self._home.platform)
-        return versions_left_out(typed, wanted, first, dict(_added(table, first)))
+        return exclude_versions(typed, wanted, first, dict(_added(table, first)))
 
 
 def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import require_known_format, stamped
-from sessionizer.lineage.trial.figures import BatchFacts, Figures
+from sessionizer.lineage.canary.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ _EARLIER, _BATCHES, _WRITTEN, _ACCEPTED, _FIRST = "earlier", "batches", "written
 
 
 class BatchLog:
-    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a trial."""
+    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a canary."""
 
     def __init__(self, file: ControlPath) -> None:
         """Read the file, or begin empty if it cannot be read. Raises DamagedFile for a file of a newer release."""

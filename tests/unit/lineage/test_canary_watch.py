@@ -1,4 +1,4 @@
-"""A driver's way through the trial of its lineage: what is noted, what it ends with, what a person may say to it."""
+"""A driver's way through the canary of its lineage: what is noted, what it ends with, what a person may say to it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.lineage.canary.batch_log import KEPT, BatchLog
+from sessionizer.lineage.canary.canary_record import (
+    CANARY_FILE,
+    begin_canary,
+    canary_of_active,
+    promote_lineage,
+    read_canary,
+)
+from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
+from sessionizer.lineage.canary.figures import BatchFacts, Figures
+from sessionizer.lineage.canary.judging import Outcome, Terms
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
-from sessionizer.lineage.trial.figures import BatchFacts, Figures
-from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import TRIAL_FILE, accepted, begin_trial, read_trial, trial_of_active
-from sessionizer.lineage.trial.trial_watch import TrialWatch, standing_line
 from sessionizer.state.lineages.abandoned import abandoned_lineages
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 
@@ -43,96 +49,96 @@ def bring(home: StreamHome, lineage: str, batches: int = 5, quarantined: int = 0
 
 @pytest.fixture
 def home(tmp_path: Path) -> StreamHome:
-    """A stream whose first lineage did as usual, and whose second, of a rescale, is on trial."""
+    """A stream whose first lineage did as usual, and whose second, of a rescale, is a canary."""
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
     first = start_lineage(home, spec=LineageSpec({}))
     TYPES_FILE.of(home, first).write(KeptTypes("event_time"))
     bring(home, first)
-    on_trial(home, first, Terms())
+    on_canary(home, first, Terms())
     return home
 
 
-def on_trial(home: StreamHome, before: str, terms: Terms) -> str:
+def on_canary(home: StreamHome, before: str, terms: Terms) -> str:
     lineage = make_lineage(home, LineageSpec({}))
     ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 7, before, 4))
-    begin_trial(home, lineage, "rescale", before, terms)
+    begin_canary(home, lineage, "rescale", before, terms)
     activate_lineage(home, lineage, before)
     return lineage
 
 
 def active(home: StreamHome) -> str:
-    trial = trial_of_active(home)
-    assert trial is not None
-    return trial.lineage
+    canary = canary_of_active(home)
+    assert canary is not None
+    return canary.lineage
 
 
-def begun(home: StreamHome, uid: str) -> TrialWatch:
-    watch = TrialWatch.begun_by(home, uid)
+def begun(home: StreamHome, uid: str) -> CanaryWatch:
+    watch = CanaryWatch.begun_by(home, uid)
     assert watch is not None
     return watch
 
 
 def test_it_passes_once_and_is_over(home: StreamHome, reviewed: Reviewed) -> None:
     watch = begun(home, "a")
-    lineage = watch.trial.lineage
-    assert watch.trial.baseline.life.read == 1_000
+    lineage = watch.canary.lineage
+    assert watch.canary.baseline.life.read == 1_000
     watch.judge(bring(home, lineage, 4))
-    assert watch.trial.outcome is None
+    assert watch.canary.outcome is None
     figures = bring(home, lineage, 5)
     reviewed(watch.line(figures))
     watch.judge(figures)
-    noted = read_trial(home, lineage)
-    assert noted == watch.trial
+    noted = read_canary(home, lineage)
+    assert noted == watch.canary
     assert noted is not None
     assert noted.outcome is Outcome.PASSED
     assert noted.course.owner.startswith("clicks@")
     watch.judge(bring(home, lineage, quarantined=200))
-    assert read_trial(home, lineage) == noted, "what comes later is no trial"
-    assert TrialWatch.begun_by(home, "b") is None
+    assert read_canary(home, lineage) == noted, "what comes later is no canary"
+    assert CanaryWatch.begun_by(home, "b") is None
 
 
 def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHome, reviewed: Reviewed) -> None:
     watch = begun(home, "a")
-    lineage, before = watch.trial.lineage, watch.trial.course.before
+    lineage, before = watch.canary.lineage, watch.canary.course.before
     with pytest.raises(LineageUnfit, match=f"lineage {lineage} .*: 50% of the 1,000 rows"):
         watch.judge(bring(home, lineage, quarantined=100))
     with pytest.raises(LineageUnfit) as raised:
-        TrialWatch.begun_by(home, "b")
+        CanaryWatch.begun_by(home, "b")
     advice = remedy_for(raised.value)
     assert str(before) in advice
     assert all(command in advice for command in ("`sessionizer rollback clicks`", "`sessionizer promote clicks`"))
     assert abandoned_lineages(home) == []
-    reviewed(accepted(home, "ann"))
-    assert TrialWatch.begun_by(home, "b") is None
-    assert "needs no promotion" in accepted(home, "ann")
-    noted = read_trial(home, lineage)
+    reviewed(promote_lineage(home, "ann"))
+    assert CanaryWatch.begun_by(home, "b") is None
+    assert "needs no promotion" in promote_lineage(home, "ann")
+    noted = read_canary(home, lineage)
     assert noted is not None
     reviewed(standing_line(noted, Figures()))
 
 
 def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> None:
-    lineage = on_trial(home, active(home), Terms(goes_back=True))
+    lineage = on_canary(home, active(home), Terms(goes_back=True))
     watch = begun(home, "a")
     with pytest.raises(LineageLeft) as raised:
         watch.judge(bring(home, lineage, quarantined=100))
-    assert raised.value.before == watch.trial.course.before
-    noted = read_trial(home, lineage)
+    assert raised.value.before == watch.canary.course.before
+    noted = read_canary(home, lineage)
     assert noted is not None
     assert noted.goes_back
 
 
 def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome, reviewed: Reviewed) -> None:
-    lineage = begun(home, "killed").trial.lineage
+    lineage = begun(home, "killed").canary.lineage
     write_exit(home, ExitRecord("stopped", 1, ExitOutcome.STOPPED))
     begun(home, "stopped")
     record_failure(home, "away", QueryInterrupted("clicks", "unreachable", "the broker is away"))
     begun(home, "away")
     record_failure(home, "dead", QueryInterrupted("clicks", "driver_jvm_died", "its last words"))
-    noted = begun(home, "dead").trial
+    noted = begun(home, "dead").canary
     assert noted.course.drivers == "killed dead", "the ends of others say nothing of the lineage"
     last = begun(home, "last")
-    assert last.trial.course.drivers == "killed dead last"
+    assert last.canary.course.drivers == "killed dead last"
     ended = last.translate_error(QueryInterrupted("clicks", "memory", "no heap"))
     assert isinstance(ended, LineageUnfit)
     reviewed(ended.reason)
@@ -150,24 +156,24 @@ def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome, revie
 
 def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> None:
     watch = begun(home, "a")
-    accepted(home, "ann")
-    watch.judge(bring(home, watch.trial.lineage, quarantined=200))
-    assert watch.trial.outcome is Outcome.ACCEPTED
+    promote_lineage(home, "ann")
+    watch.judge(bring(home, watch.canary.lineage, quarantined=200))
+    assert watch.canary.outcome is Outcome.PROMOTED
 
 
-def test_a_stream_that_no_verb_moved_is_on_no_trial(tmp_path: Path) -> None:
+def test_a_stream_that_no_verb_moved_is_on_no_canary(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
-    assert TrialWatch.begun_by(home, "a") is None
+    assert CanaryWatch.begun_by(home, "a") is None
     start_lineage(home, spec=LineageSpec({}))
-    assert TrialWatch.begun_by(home, "a") is None
-    assert "needs no promotion" in accepted(home, "ann")
+    assert CanaryWatch.begun_by(home, "a") is None
+    assert "needs no promotion" in promote_lineage(home, "ann")
 
 
-def test_a_damaged_trial_is_not_guessed_at(home: StreamHome, reviewed: Reviewed) -> None:
-    TRIAL_FILE.of(home, active(home)).path.write_text('{"format": 1, "terms": {}}')
+def test_a_damaged_canary_is_not_guessed_at(home: StreamHome, reviewed: Reviewed) -> None:
+    CANARY_FILE.of(home, active(home)).path.write_text('{"format": 1, "terms": {}}')
     with pytest.raises(DamagedFile) as raised:
-        TrialWatch.begun_by(home, "a")
+        CanaryWatch.begun_by(home, "a")
     reviewed(raised.value)
 
 

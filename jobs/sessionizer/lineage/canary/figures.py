@@ -1,4 +1,4 @@
-"""Figures of batches for the judgement of a trial: pure."""
+"""Figures of batches for the judgement of a canary: pure."""
 
 from __future__ import annotations
 

@@ -8,20 +8,20 @@ import pytest
 
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
-from sessionizer.state.restores.leave_out import (
+from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
+from sessionizer.state.restores.record_times import RecordTimes, Span
+from sessionizer.state.restores.resolved_ranges import (
     MOST_FILES,
+    combine_ranges,
     coming_back_remarks,
     drop_excluded_files,
-    files_left_out,
+    exclude_files,
+    exclude_records,
+    exclude_versions,
     first_whole_version,
-    leaving,
     records_in_span,
-    records_left_out,
     remarks_on_files,
-    versions_left_out,
 )
-from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.restores.restore_plan import Replay
 from sessionizer.state.restores.typed_range import (
     FILES_ALLOWED,
@@ -86,47 +86,47 @@ def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wa
 def test_what_is_no_range_of_the_source_is_refused_with_what_is_allowed(typed: str, source: str, allowed: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
         wanted_range(typed, source)
-    assert refused.value.field == "--leave-out"
+    assert refused.value.field == "--exclude"
     assert allowed in refused.value.allowed
 
 
 def test_a_pattern_takes_the_files_that_are_there_and_were_not_read_before() -> None:
     there = files("a-1.json", "a-2.json", "b-1.json", "day=1/a-3.json", "a%204.json")
-    found, stay = files_left_out("a*", FileNames("a*"), FOLDER, there, {"file:///srv/feed/a-1.json"})
+    found, stay = exclude_files("a*", FileNames("a*"), FOLDER, there, {"file:///srv/feed/a-1.json"})
     assert found.files == ("file:/srv/feed/a%204.json", "file:/srv/feed/a-2.json")
     assert stay == 1
     assert str(found) == "a* (2 files)"
     assert found.holds("file:/srv/feed/a-2.json")
     assert found.holds("file:///srv/feed/a-2.json")
     assert not found.holds("file:/srv/feed/a-1.json"), "the savepoint has read it"
-    below, _ = files_left_out("*a-3.json", FileNames("*a-3.json"), FOLDER, there, ())
+    below, _ = exclude_files("*a-3.json", FileNames("*a-3.json"), FOLDER, there, ())
     assert below.files == ("file:/srv/feed/day=1/a-3.json",)
-    named, _ = files_left_out("a 4.json", FileNames("a 4.json"), FOLDER, there, ())
+    named, _ = exclude_files("a 4.json", FileNames("a 4.json"), FOLDER, there, ())
     assert named.files == ("file:/srv/feed/a%204.json",)
 
 
 def test_a_name_with_a_bracket_in_it_is_a_name() -> None:
-    found, _ = files_left_out("a[1].json", FileNames("a[1].json"), FOLDER, files("a[1].json", "a1.json"), ())
+    found, _ = exclude_files("a[1].json", FileNames("a[1].json"), FOLDER, files("a[1].json", "a1.json"), ())
     assert found.files == ("file:/srv/feed/a1.json", "file:/srv/feed/a[1].json")
 
 
 def test_files_are_told_by_the_time_of_their_last_change() -> None:
     there = files("0.json", "1.json", "2.json", "3.json")
-    found, _ = files_left_out("x", FileTimes(TEN + MINUTE, TEN + 3 * MINUTE), FOLDER, there, ())
+    found, _ = exclude_files("x", FileTimes(TEN + MINUTE, TEN + 3 * MINUTE), FOLDER, there, ())
     assert found.files == ("file:/srv/feed/1.json", "file:/srv/feed/2.json")
 
 
 def test_a_range_without_a_file_to_read_again_is_refused(reviewed: Reviewed) -> None:
     there = files("a-1.json", "a-2.json")
     with pytest.raises(InvalidSpec) as raised:
-        files_left_out("c-*", FileNames("c-*"), FOLDER, there, ())
+        exclude_files("c-*", FileNames("c-*"), FOLDER, there, ())
     reviewed(raised.value)
     with pytest.raises(InvalidSpec) as raised:
-        files_left_out("a-*", FileNames("a-*"), FOLDER, there, [file.uri for file in there])
+        exclude_files("a-*", FileNames("a-*"), FOLDER, there, [file.uri for file in there])
     reviewed(raised.value)
     many = [SeenFile(f"{FOLDER}/{number}", TEN) for number in range(MOST_FILES + 1)]
     with pytest.raises(InvalidSpec) as raised:
-        files_left_out("*", FileNames("*"), FOLDER, many, ())
+        exclude_files("*", FileNames("*"), FOLDER, many, ())
     reviewed(raised.value)
 
 
@@ -136,13 +136,13 @@ BEGINS = {"clicks": {"0": 120, "1": 0}}
 
 def test_records_are_those_between_the_savepoint_and_the_end_of_the_partition() -> None:
     whole = Records("clicks", 0, 120, 500)
-    found = records_left_out("clicks:0:120-500", whole, BEGINS, ENDS)
+    found = exclude_records("clicks:0:120-500", whole, BEGINS, ENDS)
     assert str(found) == "clicks:0:120-500 (380 records: offsets 120 to 499 of partition 0 of clicks)"
     assert found.holds("clicks-0-120")
     assert found.holds("clicks-0-499")
     for other in ("clicks-0-119", "clicks-0-500", "clicks-1-120", "clicks-0-0-120", "x-clicks-0-120", "clicks-0", ""):
         assert not found.holds(other), other
-    one = records_left_out("clicks:10:2", Records("clicks", 10, 2, 3), None, ENDS)
+    one = exclude_records("clicks:10:2", Records("clicks", 10, 2, 3), None, ENDS)
     assert str(one) == "clicks:10:2 (1 record: offset 2 of partition 10 of clicks)"
 
 
@@ -163,7 +163,7 @@ def test_records_are_those_between_the_savepoint_and_the_end_of_the_partition() 
 )
 def test_records_beyond_that_are_refused_with_what_is_there(wanted: Records, allowed: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        records_left_out("typed", wanted, BEGINS, ENDS)
+        exclude_records("typed", wanted, BEGINS, ENDS)
     assert refused.value.allowed == allowed
 
 
@@ -199,7 +199,7 @@ def test_a_time_without_a_record_to_read_again_is_refused(
 
 
 def test_a_topic_may_have_a_dash_and_a_number_in_its_name() -> None:
-    found = LeftOutRange("x", records=Records("clicks-0", 1, 5, 9))
+    found = ExcludedRange("x", records=Records("clicks-0", 1, 5, 9))
     assert found.holds("clicks-0-1-5")
     assert not found.holds("clicks-0-5")
 
@@ -208,14 +208,14 @@ ADDED = {7: ["file:/t/a.parquet"], 8: ["file:///t/b.parquet", "file:/t/c.parquet
 
 
 def test_versions_of_a_table_are_known_by_the_files_that_they_brought(reviewed: Reviewed) -> None:
-    found = versions_left_out("version:8-10", Versions(8, 10), 7, ADDED)
+    found = exclude_versions("version:8-10", Versions(8, 10), 7, ADDED)
     assert found.files == ("file:/t/b.parquet", "file:/t/c.parquet")
     assert found.holds("file:///t/b.parquet")
     for wanted in (Versions(6, 8), Versions(8, 12), Versions(9, 10)):
         with pytest.raises(InvalidSpec):
-            versions_left_out("version", wanted, 7, ADDED)
+            exclude_versions("version", wanted, 7, ADDED)
     with pytest.raises(InvalidSpec) as raised:
-        versions_left_out("version:6", Versions(6, 7), 7, ADDED)
+        exclude_versions("version:6", Versions(6, 7), 7, ADDED)
     reviewed(raised.value)
 
 
@@ -235,28 +235,32 @@ def test_a_version_can_be_left_out_if_it_is_read_by_itself_and_whole(
 
 
 def test_a_new_lineage_leaves_out_what_the_one_of_its_savepoint_did_and_what_is_asked_for(reviewed: Reviewed) -> None:
-    first = LeftOutRange("a*", files=("file:/a",))
-    second = LeftOutRange("b*", files=("file:/b",))
-    found = leaving(LeftOut((first,)), [first, second], ["2 more of b*"])
-    assert found.left_out == LeftOut((first, second))
+    first = ExcludedRange("a*", files=("file:/a",))
+    second = ExcludedRange("b*", files=("file:/b",))
+    found = combine_ranges(ExcludedRanges((first,)), [first, second], ["2 more of b*"])
+    assert found.excluded_ranges == ExcludedRanges((first, second))
     reviewed(found.remarks)
 
 
 def test_what_of_a_range_is_in_the_state_or_gone_is_told(reviewed: Reviewed) -> None:
-    there, found = files("1.json"), LeftOutRange("*.json", files=("file:/srv/feed/1.json", "file:/srv/feed/2.json"))
+    there, found = files("1.json"), ExcludedRange("*.json", files=("file:/srv/feed/1.json", "file:/srv/feed/2.json"))
     reviewed(remarks_on_files(found, 2, there))
     assert remarks_on_files(found, 0, files("1.json", "2.json")) == []
 
 
 def test_a_file_that_is_gone_is_not_missed_if_it_is_left_out() -> None:
     replay = Replay("files", 3, ("file:///srv/feed/1.json", "file:///srv/feed/2.json"))
-    left_out = LeftOut((LeftOutRange("1.json", files=("file:/srv/feed/1.json",)),))
-    assert drop_excluded_files(replay, left_out) == Replay("files", 3, ("file:///srv/feed/2.json",))
+    excluded_ranges = ExcludedRanges((ExcludedRange("1.json", files=("file:/srv/feed/1.json",)),))
+    assert drop_excluded_files(replay, excluded_ranges) == Replay("files", 3, ("file:///srv/feed/2.json",))
 
 
 def test_what_comes_back_into_the_tables_is_told(reviewed: Reviewed) -> None:
-    before = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5-9", records=Records("c", 0, 5, 9))))
+    before = ExcludedRanges(
+        (ExcludedRange("a*", files=("file:/a",)), ExcludedRange("c:0:5-9", records=Records("c", 0, 5, 9)))
+    )
     assert coming_back_remarks("l1", before, before) == []
-    wider = LeftOut((LeftOutRange("*", files=("file:/a", "file:/b")),))
+    wider = ExcludedRanges((ExcludedRange("*", files=("file:/a", "file:/b")),))
     reviewed(coming_back_remarks("l1", before, wider))
-    reviewed(coming_back_remarks("l1", before, LeftOut((LeftOutRange("c:0:0-9", records=Records("c", 0, 0, 9)),))))
+    reviewed(
+        coming_back_remarks("l1", before, ExcludedRanges((ExcludedRange("c:0:0-9", records=Records("c", 0, 0, 9)),)))
+    )
