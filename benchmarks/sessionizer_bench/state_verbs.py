@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.cli.looking.look import Look
+from sessionizer.cli.inspect.look import Look
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
@@ -33,10 +33,10 @@ from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.retained import retained_batch
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
@@ -101,16 +101,16 @@ class Bench:
 
     def show(self) -> None:
         """Read the open sessions of one key."""
-        Look.of(self.spark, retained_batch(self.home, standing_of(self.home).batch_id)).key(self.key)
+        Look.of(self.spark, retained_batch(self.home, read_committed_batch(self.home).batch_id)).key(self.key)
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make a savepoint."""
         name = f"{'native' if native else 'canonical'}-{turn}"
-        asked, standing = SavepointRequest(self.home.savepoints, "benchmark", name), standing_of(self.home)
+        asked, committed = SavepointRequest(self.home.savepoints, "benchmark", name), read_committed_batch(self.home)
         if native:
-            make_native_savepoint(self.home, standing, asked, lambda _: None)
+            make_native_savepoint(self.home, committed, asked, lambda _: None)
         else:
-            make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
+            make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
         return complete_savepoint(self.home.savepoints, name, epoch_ms())
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
@@ -134,9 +134,9 @@ class Bench:
 
     def rescale(self) -> None:
         """Rescale the state to as many partitions as ``repartition`` makes."""
-        standing = standing_of(self.home)
-        groups, command = int(standing.spec["key_groups"]), Rescale(partitions=self.other_partitions(), canary=0)
-        plan = command.plan(self.home.name, standing, groups)
+        committed = read_committed_batch(self.home)
+        groups, command = int(committed.spec["key_groups"]), Rescale(partitions=self.other_partitions(), canary=0)
+        plan = command.plan(self.home.name, committed, groups)
         operation = Operation(
             self.home, new_operation(self.home, command.name, plan.digest, "benchmark", plan.leaves), lambda: None
         )
@@ -144,7 +144,7 @@ class Bench:
 
     def other_partitions(self) -> int:
         """Return twice as many partitions as the state had at first, and in the next turn as many as at first."""
-        return 4 if int(standing_of(self.home).settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
+        return 4 if int(read_committed_batch(self.home).settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
 
     def repartition(self, copy: Path) -> None:
         """Repartition a copy of the same checkpoint with Spark's own private method, which works in place."""

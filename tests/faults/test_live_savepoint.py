@@ -18,7 +18,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.verification import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end

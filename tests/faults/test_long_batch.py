@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import committed_batches
-from sessionizer.control.patience import Patience
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from support.processes.driver_process import DriverProcess
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
@@ -30,7 +30,7 @@ EVENTS = 3_000_000
 
 
 def look(stage: Stage) -> DriverStatus:
-    return read_driver(stage.stream_home, epoch_ms(), Patience(stale_after_ms=STALE_MS))
+    return read_driver(stage.stream_home, epoch_ms(), Timeouts(stale_after_ms=STALE_MS))
 
 
 def stalled(stage: Stage, how: Stall) -> bool:

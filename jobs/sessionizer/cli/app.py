@@ -15,10 +15,10 @@ from sessionizer.cli.changes.prove import prove
 from sessionizer.cli.compact import compact
 from sessionizer.cli.files import bundle, home, tables
 from sessionizer.cli.history import history, report
+from sessionizer.cli.inspect.checkpoint import checkpoint
+from sessionizer.cli.inspect.find import find
+from sessionizer.cli.inspect.state import state
 from sessionizer.cli.installation import doctor, jars
-from sessionizer.cli.looking.checkpoint import checkpoint
-from sessionizer.cli.looking.find import find
-from sessionizer.cli.looking.state import state
 from sessionizer.cli.page import page
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint

@@ -29,9 +29,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.background import give_way
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def create(  # noqa: PLR0913  one parameter per option
     live = read_driver(where, epoch_ms()).state.is_live
     name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
-    lineage = standing_of(where, batch).lineage  # reports an error before Spark starts
+    lineage = read_committed_batch(where, batch).lineage  # reports an error before Spark starts
     if live and not hurry:
         give_way()
     begun_at = epoch_ms()
     with RunReporter(lambda: command_run(where, "savepoint", name, begun_at, lineage), say):
         if native:
-            made = make_native_savepoint(where, standing_of(where, batch), asked, _told)
+            made = make_native_savepoint(where, read_committed_batch(where, batch), asked, _told)
         else:
             made = _canonical(where, batch, asked, spark_master(master), check)
         check()  # again: the stream must not have read more than was saved
@@ -116,9 +116,9 @@ def _canonical(
     spark = started_spark(f"sessionizer savepoint {where.name}", master)
     with named_failures(where.name):
         check()
-        standing = standing_of(where, batch)
-        say(f"saving lineage {standing.lineage} after batch {standing.batch_id}")
-        made = tried_again(lambda: make_savepoint(spark, where, standing, asked, _told), say)
+        committed = read_committed_batch(where, batch)
+        say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")
+        made = tried_again(lambda: make_savepoint(spark, where, committed, asked, _told), say)
     spark.stop()
     return made
 

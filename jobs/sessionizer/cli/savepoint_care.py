@@ -19,7 +19,7 @@ from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind, differences
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
+from sessionizer.state.savepoints.removal import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None
 
 
 def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
-    from sessionizer.spark.state.savepoints.counting import recounted  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.event_counts import recounted  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows again")
     spark = started_spark(f"sessionizer savepoint verify {stream}", master)

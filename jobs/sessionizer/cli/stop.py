@@ -10,11 +10,11 @@ import typer
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, nothing_known, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
+from sessionizer.control.timeouts import configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome
@@ -41,7 +41,7 @@ def stop(
     where = StreamHome.of(home_folder(home), stream)
     if not store_at(where.control).exists():
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
-    seen = read_status(where, epoch_ms(), patience())
+    seen = read_status(where, epoch_ms(), configured_timeouts())
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
         if not store_at(where.control).exists():

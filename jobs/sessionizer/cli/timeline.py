@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.looking.words import size, table_text
+from sessionizer.cli.inspect.words import size, table_text
 from sessionizer.cli.places import AsJson, Home, Stream, home_folder, nothing_known
 from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, read_history

@@ -9,14 +9,14 @@ from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 from sessionizer.lineage.fingerprint import ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.deployment.verdicts.verdict import Difference
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"

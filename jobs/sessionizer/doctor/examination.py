@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer import __version__
-from sessionizer.doctor import facts, judging
+from sessionizer.doctor import facts, judge
 from sessionizer.errors import SessionizerError
 from sessionizer.home.roots import DATA_VARIABLE, HOME_VARIABLE, control_root, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
     """Yield the finding of each check. Nothing is changed, but for a file in the home and one in the control store."""
     python = driver_python()
-    versions = package_versions(python, ("streaming-state", "pyspark-client", *judging.DRIVER_PACKAGES))
-    yield judging.judge_python((sys.version_info.major, sys.version_info.minor))
+    versions = package_versions(python, ("streaming-state", "pyspark-client", *judge.DRIVER_PACKAGES))
+    yield judge.judge_python((sys.version_info.major, sys.version_info.minor))
     java = facts.java_program()
-    yield judging.judge_java(facts.java_version(java), java)
-    yield judging.judge_packages(python, versions)
-    yield judging.judge_release(__version__, versions)
+    yield judge.judge_java(facts.java_version(java), java)
+    yield judge.judge_packages(python, versions)
+    yield judge.judge_release(__version__, versions)
     store = object_store(os.environ.get(DATA_VARIABLE))
-    yield judging.judge_jars(jar_folder(), files_in(jar_folder()), store)
-    yield judging.judge_home(os.environ.get(HOME_VARIABLE), home, facts.refusal_to_write(home))
+    yield judge.judge_jars(jar_folder(), files_in(jar_folder()), store)
+    yield judge.judge_home(os.environ.get(HOME_VARIABLE), home, facts.refusal_to_write(home))
     yield _control(home)
     yield _streams(streams)
-    yield judging.judge_variables(facts.airflow_variables())
-    yield judging.judge_plugin(facts.plugin_sources())
+    yield judge.judge_variables(facts.airflow_variables())
+    yield judge.judge_plugin(facts.plugin_sources())
     programs = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     version = facts.spark_version({**os.environ, "PATH": programs})
-    yield judging.judge_spark(version, master, facts.refusal_of_master(master))
+    yield judge.judge_spark(version, master, facts.refusal_of_master(master))
 
 
 def _control(home: Path) -> Finding:
     try:
         root = control_root(home)
     except SessionizerError as error:
-        return judging.judge_control("SESSIONIZER_CONTROL", str(error))
-    return judging.judge_control(uri_of(root), facts.refusal_to_write(root))
+        return judge.judge_control("SESSIONIZER_CONTROL", str(error))
+    return judge.judge_control(uri_of(root), facts.refusal_to_write(root))
 
 
 def _streams(folder: Path) -> Finding:
     found = survey_streams(folder)
-    return judging.judge_streams(folder, found.specs, [str(each) for each in found.problems])
+    return judge.judge_streams(folder, found.specs, [str(each) for each in found.problems])

@@ -148,7 +148,7 @@ def _end_of(path: Path) -> str:
 
 
 def _add_checkpoint(bundle: Bundle, home: StreamHome) -> None:
-    from sessionizer.inspection.inspecting import inspect  # noqa: PLC0415  fast --help
+    from sessionizer.inspection.inspect import inspect  # noqa: PLC0415  fast --help
 
     where = locate_data(home)
     lineage = read_lineage(where)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.patience import patience
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.timeouts import configured_timeouts
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.deployment.waiting import find_waiting, what_follows
 from sessionizer.errors import SessionizerError, UnknownStream
@@ -28,7 +28,7 @@ from sessionizer.lineage.active import examine_active, read_lineage
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
 from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
-from sessionizer.lineage.canary.judging import Outcome, late_backlog_line
+from sessionizer.lineage.canary.judge import Outcome, late_backlog_line
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.excluded_ranges import examine_excluded_ranges
 from sessionizer.lineage.fingerprint import kept_fingerprint
@@ -205,4 +205,4 @@ def _view_file(file: Path, platform: Path) -> StreamView:
 
 
 def _driver(home: StreamHome, now: int) -> DriverStatus:
-    return read_status(home, now, patience())
+    return read_status(home, now, configured_timeouts())

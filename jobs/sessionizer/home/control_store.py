@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import ControlUnreachable
+from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
 from sessionizer.home.disk.local_files import create_file, make_private, replace_file
-from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.roots import uri_of
 from sessionizer.home.uri_store import UriStore
 

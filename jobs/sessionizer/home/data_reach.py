@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.control_store import store_at
+from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
-from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.roots import ALLOWED_CONTROL, ALLOWED_DATA, CONTROL_VARIABLE, DATA_VARIABLE, uri_of
 from sessionizer.home.uri_store import translate_to_os_error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self,
 
 from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import store_at
-from sessionizer.home.disk.room import first_line
+from sessionizer.home.disk.disk_space import first_line
 from sessionizer.home.json_record import stamped, unknown_format
 from sessionizer.home.roots import uri_of
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.home.disk.disk_space import first_line
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.disk.room import first_line
 from sessionizer.home.roots import outlive_connections_of_the_parent, uri_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ANSWERS_WITHIN_S: Final = 8.0
 """Limit of one call. A driver makes four calls: it looks at its lease and for a stop marker, and writes its beat. If
-none is answered, the driver ends well before another may take over its lease (``patience.TAKEOVER_AFTER_MS``)."""
+none is answered, the driver ends well before another may take over its lease (``timeouts.TAKEOVER_AFTER_MS``)."""
 CONNECTS_WITHIN_S: Final = 3.0
 
 _NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import JarsNotFetched
-from sessionizer.home.disk.room import unwritable
+from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
 

@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer_airflow.house import platform_dag_options
+from sessionizer_airflow.dag_defaults import platform_dag_options
 from sessionizer_airflow.operators.streams_task import StreamsTask
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from sessionizer.state.commands.registry import COMMANDS
+from sessionizer_airflow.dag_defaults import platform_dag_options
 from sessionizer_airflow.failed_task import say_what_to_do
-from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.failing import tell_of_failure, tell_of_scheduled_failure

@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 
 from sessionizer.home.names import Verb
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
-from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.dag_defaults import dag_options
 from sessionizer_airflow.launching.argv import ReportCall
 from sessionizer_airflow.operators.batch_jobs import batch_job
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
-from sessionizer_airflow.house import platform_dag_options
+from sessionizer_airflow.dag_defaults import platform_dag_options
 from sessionizer_airflow.operators.scheduled_savepoints import LABEL, TakeSavepoint, due_streams, prune_savepoints
 from sessionizer_airflow.operators.streams_task import StreamsTask
 

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Param
 
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.home.names import Verb, dag_id
-from sessionizer_airflow.house import steering_dag_options
+from sessionizer_airflow.dag_defaults import steering_dag_options
 from sessionizer_airflow.operators.set_desired_state import SetDesiredState
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 
 from sessionizer.home.names import Verb
 from sessionizer_airflow.alerting.overdue import watch_deadline
-from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.dag_defaults import dag_options
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
 if TYPE_CHECKING:

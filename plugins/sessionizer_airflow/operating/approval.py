@@ -20,9 +20,9 @@ from sessionizer.stream_spec.document.duration import duration_from, format_dura
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.dag_defaults import approvers_in
 from sessionizer_airflow.errors import PlanImpossible
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.house import approvers_in
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 from sessionizer_airflow.operating.window import window_for_approval

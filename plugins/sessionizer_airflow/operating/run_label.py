@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from sessionizer_airflow.house import PLATFORM
+from sessionizer_airflow.dag_defaults import PLATFORM
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import request_id
 

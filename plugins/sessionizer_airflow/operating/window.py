@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.stream_spec.loading.folder import find_stream

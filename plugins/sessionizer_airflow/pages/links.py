@@ -14,7 +14,7 @@ from airflow.sdk.configuration import conf
 
 from sessionizer.home.names import Verb, dag_id, minted_second
 from sessionizer.state.proof.page import kept_pages
-from sessionizer_airflow.house import PLATFORM
+from sessionizer_airflow.dag_defaults import PLATFORM
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
 if TYPE_CHECKING:

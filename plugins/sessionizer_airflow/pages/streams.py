@@ -18,7 +18,7 @@ from sqlalchemy import select
 from sessionizer.home.names import Verb, dag_id, supervised_stream
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
-from sessionizer_airflow.house import PLATFORM, approvers_in
+from sessionizer_airflow.dag_defaults import PLATFORM, approvers_in
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:

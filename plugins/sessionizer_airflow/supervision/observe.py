@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.patience import Patience
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.lineage.canary.unstarted import examine_unstarted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     could start a stopped stream.
     Raises ControlUnreachable: the control directory cannot be listed.
     """
-    driver = read_status(home, now_ms, Patience(policy.startup_grace_ms, policy.stale_limit_ms))
+    driver = read_status(home, now_ms, Timeouts(policy.startup_grace_ms, policy.stale_limit_ms))
     desired = read_desired(home)
     in_maintenance = desired.state is DesiredState.MAINTENANCE
     return Situation(

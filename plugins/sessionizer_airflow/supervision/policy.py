@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
+from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 

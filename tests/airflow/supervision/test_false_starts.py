@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher

@@ -15,7 +15,7 @@ import pytest
 
 from sessionizer.causes.cause import HUNG, KILLED
 from sessionizer.causes.table import CAUSES
-from sessionizer.control import patience
+from sessionizer.control import timeouts
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.maintenance import live_drivers
 from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -299,7 +299,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
 def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(home: StreamHome) -> None:
     """In the queue of a full cluster, say."""
     home.prepare()
-    long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
+    long_ago = int(time.time() * 1000) - 20 * timeouts.STARTUP_GRACE_MS
     queued = LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued")
     LAUNCH_FILE.of(home).write(queued)
     assert live_drivers(home) == {"queued"}
@@ -315,7 +315,7 @@ def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(
 
 def test_stop_on_the_command_line_asks_it_too(home: StreamHome, tmp_path: Path) -> None:
     home.prepare()
-    long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
+    long_ago = int(time.time() * 1000) - 20 * timeouts.STARTUP_GRACE_MS
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued"))
     streams = tmp_path / "specs"
     streams.mkdir()

@@ -18,7 +18,7 @@ from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_fil
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.batch_log import BatchLog
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain

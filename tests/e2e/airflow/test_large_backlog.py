@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.patience import Patience
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
@@ -51,7 +51,7 @@ EVENTS = int(os.environ.get("SESSIONIZER_BACKLOG", "20_000_000"))
 
 
 def look(platform: Platform) -> DriverStatus:
-    return read_driver(platform.home, epoch_ms(), Patience(GRACE_MS, STALE_MS))
+    return read_driver(platform.home, epoch_ms(), Timeouts(GRACE_MS, STALE_MS))
 
 
 def line(platform: Platform) -> str:

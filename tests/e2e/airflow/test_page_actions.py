@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.judging import Outcome
+from sessionizer.lineage.canary.judge import Outcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.cli.looking.look import Look
+from sessionizer.cli.inspect.look import Look
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.lookup_record import QUESTION_FILE

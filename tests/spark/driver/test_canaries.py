@@ -13,9 +13,9 @@ from sessionizer.control.records.operation_record import Ending, Reached, pendin
 from sessionizer.errors import LineageLeft
 from sessionizer.fleet.streams import one_stream
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.drive import drive
-from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.state.commands import rollback
 from sessionizer.state.commands.restore import Restore
@@ -96,7 +96,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     said: list[str] = []
     options = DriverOptions("next", master="local[2]")
     for _ in range(2):
-        go_back_if_due(home, lease, options, said.append)
+        roll_back_if_due(home, lease, options, said.append)
     lease.release()
     (line,) = [line for line in said if line.startswith("back in lineage")]
     assert failed.first in line
@@ -132,7 +132,7 @@ def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: 
     with pytest.raises(LineageLeft):
         run(stage, "unfit")
     lease = acquire(home, "next")
-    go_back_if_due(home, lease, DriverOptions("next", master="local[2]"), lambda _: None)
+    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), lambda _: None)
     lease.release()
     assert stage.lineage == before
     (stage.feed / "bad.json").unlink()

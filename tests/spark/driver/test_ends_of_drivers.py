@@ -136,7 +136,7 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     """The batch asks before the driver's own look does; Spark then prints an error of forty lines beside it."""
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 4)
-    monkeypatch.setattr("sessionizer.spark.driver.life.time", LooksAwayUntilItIsOver(spark, stage))
+    monkeypatch.setattr("sessionizer.spark.driver.driver_loop.time", LooksAwayUntilItIsOver(spark, stage))
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # the driver ends well; the tests go on with its Spark
     said: list[str] = []
     run(stage, said.append)

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.errors import PrivateDoorBroken
-from sessionizer.spark.driver.chores.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
+from sessionizer.spark.driver.housekeeping.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files
@@ -37,7 +37,7 @@ def test_it_is_due_once_and_leaves_nothing(
         rehearse_checkpoint(spark, location)
         rehearsed.append(location)
 
-    monkeypatch.setattr("sessionizer.spark.driver.chores.rehearsal.rehearse_checkpoint", rehearse)
+    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearsal.rehearse_checkpoint", rehearse)
     folder = tmp_path / "rehearsal"
     (folder / "left by a driver that was killed").mkdir(parents=True)
     rehearsal = Rehearsal(spark, folder)
@@ -58,7 +58,7 @@ def test_one_that_fails_says_nothing_and_is_not_tried_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """What a thread raises is told by Python, and fails the test."""
-    monkeypatch.setattr("sessionizer.spark.driver.chores.rehearsal.rehearse_checkpoint", Mock(side_effect=error))
+    monkeypatch.setattr("sessionizer.spark.driver.housekeeping.rehearsal.rehearse_checkpoint", Mock(side_effect=error))
     rehearsal = Rehearsal(spark, tmp_path / "rehearsal")
     rehearsal.begin()
     rehearsal.end()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.spark.state.lineages.source_beginning import unread_of
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from support.expected.landed import table_rows
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
@@ -29,7 +29,7 @@ def sessions(stage: Stage) -> dict[str, list[str]]:
 
 
 def unread(spark: SparkSession, stage: Stage) -> int | None:
-    return unread_of(spark, stage.spec().source, stage.home, standing_of(stage.stream_home)).items
+    return unread_of(spark, stage.spec().source, stage.home, read_committed_batch(stage.stream_home)).items
 
 
 def test_an_aborted_transaction_brings_no_event(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.inspecting import Inspection, damages, inspect
+from sessionizer.inspection.inspect import Inspection, damages, inspect
 from sessionizer.spark.state.foreign_rows import count_rows
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.folder_digest import folder_digest, settled_digest

@@ -14,9 +14,9 @@ from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.told_changes import changes_of_active
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import assert_as_defined, landed
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
@@ -105,7 +105,9 @@ def test_a_stream_goes_back_and_forward_again_over_compactions(spark: SparkSessi
     restored = Restored.set_up(spark, tmp_path)
     stage, home = restored.stage, restored.stage.stream_home
     before = landed(stage)
-    make_savepoint(spark, home, standing_of(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None)
+    make_savepoint(
+        spark, home, read_committed_batch(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None
+    )
     compacted(stage, "--yes")
     restored.restore()
     assert landed(stage) != before

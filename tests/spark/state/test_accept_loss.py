@@ -17,9 +17,9 @@ from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.accept_loss import LossRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.state.commands.switch import Switch
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.stream_spec.document.source import KafkaSource
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
@@ -57,7 +57,9 @@ def loss_of(spark: SparkSession, stage: Stage) -> LossRunner:
 def savepoint(stage: Stage) -> tuple[SavepointHome, Manifest]:
     """A savepoint of the stopped stream."""
     home = stage.stream_home
-    made = make_native_savepoint(home, standing_of(home), SavepointRequest(home.savepoints, "a test"), lambda _: None)
+    made = make_native_savepoint(
+        home, read_committed_batch(home), SavepointRequest(home.savepoints, "a test"), lambda _: None
+    )
     return SavepointHome.of(home.savepoints, made.id), made
 
 

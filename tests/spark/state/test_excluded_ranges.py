@@ -29,9 +29,9 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.switch import Switch
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import Start
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
@@ -162,7 +162,9 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
     home = restored.stage.stream_home
     restored.restore(exclude=["clicks-*3.json"])
     first = restored.stage.lineage
-    make_savepoint(spark, home, standing_of(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None)
+    make_savepoint(
+        spark, home, read_committed_batch(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None
+    )
     restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "later", epoch_ms())
     catch_up(spark, restored.stage)
 

@@ -26,9 +26,9 @@ from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.migration_preview import preview_migrations
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
-from sessionizer.state.lineages.handover import Step
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.state_transfer import Step
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
@@ -200,7 +200,9 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         "kind-from-type",
         "cents",
     ]
-    scratch = MigratedEvents(spark, home, standing_of(home), tuple(stage.spec().migrations), home.seeds / "preview")
+    scratch = MigratedEvents(
+        spark, home, read_committed_batch(home), tuple(stage.spec().migrations), home.seeds / "preview"
+    )
     preview = preview_migrations(scratch)
     divided = divide_counted(spark, scratch)
     operation = approved(home, command.name, plan)
@@ -218,7 +220,7 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     assert done.lineage_to == stage.lineage != before
     assert not again.look().is_needed
     request = SavepointRequest(home.savepoints, "after", "after")
-    manifest = make_savepoint(spark, home, standing_of(home), request, lambda _: None)
+    manifest = make_savepoint(spark, home, read_committed_batch(home), request, lambda _: None)
     for number, clicks in enumerate(AFTER, len(files)):
         files[write(stage, number, clicks)] = clicks
         catch_up(spark, stage)
@@ -242,7 +244,7 @@ def divide_counted(spark: SparkSession, decided: MigratedEvents) -> Divided:
             events = super().decided_events()
             return events.mapInArrow(count, events.schema)
 
-    found = Counted(spark, decided.home, decided.standing, decided.pending, decided.folder).migrate(KEY_GROUPS)
+    found = Counted(spark, decided.home, decided.committed, decided.pending, decided.folder).migrate(KEY_GROUPS)
     return Divided(dict(found.by_group), evaluated.value, found.shares.columns)
 
 

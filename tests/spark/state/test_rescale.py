@@ -17,15 +17,15 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of
-from sessionizer.state.lineages.handover import Step
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.state_transfer import Step
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import landed
 from support.places import REPOSITORY
@@ -74,7 +74,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
 
     shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
     assert shown.returncode == 0, shown.stderr
-    plan = plan_rescale(moved.name, standing_of(home), 6, 3)
+    plan = plan_rescale(moved.name, read_committed_batch(home), 6, 3)
     expected = downtime_of(home, Rescale.name)
     assert expected is not None
     assert shown.stdout.splitlines() == [
@@ -91,8 +91,8 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     assert f"lineage {moved.lineage}: 6 key groups" in done.stdout
     assert " 3 partitions" in done.stdout
     assert "key_groups: 4" in done.stderr
-    standing = standing_of(home)
-    assert plan_rescale(moved.name, standing, None, None).before == Division(6, 3)
+    committed = read_committed_batch(home)
+    assert plan_rescale(moved.name, committed, None, None).before == Division(6, 3)
 
     moved.write_spec({**clicks_spec(), "key_groups": 6})
     running = choose_spec(home, read_spec_file(moved.streams, moved.name), apply=True)
@@ -121,7 +121,7 @@ def runner_of(spark: SparkSession, stage: Stage) -> RescaleRunner:
 
 
 def plan_of(stage: Stage) -> Plan[RescalePlan]:
-    return Rescale(key_groups=8).plan(stage.name, standing_of(stage.stream_home), stage.spec().key_groups)
+    return Rescale(key_groups=8).plan(stage.name, read_committed_batch(stage.stream_home), stage.spec().key_groups)
 
 
 def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Stage) -> None:
@@ -170,7 +170,7 @@ def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, 
     carry_out_by_operation(spark, stopped, plan, lambda _: None)
     require_no_operation(home)
     assert read_desired(home).state is DesiredState.STOPPED
-    assert plan_rescale(stopped.name, standing_of(home), None, None).before.key_groups == 8
+    assert plan_rescale(stopped.name, read_committed_batch(home), None, None).before.key_groups == 8
     assert len(list(home.lineages.iterdir())) == 2
     assert stopped.lineage != before
 

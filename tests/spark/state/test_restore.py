@@ -26,11 +26,11 @@ from sessionizer.spark.state.commands import restore
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files, require_undamaged
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import write_manifest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -138,7 +138,7 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     make_savepoint(
         restored.spark,
         home,
-        standing_of(home),
+        read_committed_batch(home),
         SavepointRequest(home.savepoints, "tests", "with_timeouts"),
         lambda _: None,
     )

@@ -16,8 +16,8 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.group_logs import FirstLog, carried
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
-from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.lineages.state_transfer import Step
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain

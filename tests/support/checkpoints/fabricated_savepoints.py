@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
 from sessionizer.lineage.fingerprint import Fingerprint
+from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from sessionizer.state.lineages.standing import Position
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (

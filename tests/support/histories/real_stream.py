@@ -36,8 +36,8 @@ from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds.seed_plan import SOURCE
 from support.expected.landed import table_rows
@@ -133,7 +133,9 @@ class RealStream:
     def save(self, name: str | None = None) -> None:
         """Make a savepoint of the newest batch."""
         asked = SavepointRequest(self.home.savepoints, "tests", name or f"s{len(self.saved)}")
-        self.saved.append(make_savepoint(self.spark, self.home, standing_of(self.home), asked, lambda _: None).id)
+        self.saved.append(
+            make_savepoint(self.spark, self.home, read_committed_batch(self.home), asked, lambda _: None).id
+        )
 
     def restore(self, savepoint: str) -> OperationRecord:
         """Go back, or forward, to a savepoint."""
@@ -161,8 +163,8 @@ class RealStream:
         groups = 3 if self.stage.spec().key_groups == 2 else 2
         command = Rescale(key_groups=groups, partitions=2)
         runner = RescaleRunner(spark=self.spark, home=self.home, command=command, key_groups=groups)
-        standing = standing_of(self.home)
-        return self._typed(command.name, lambda: command.plan(self.home.name, standing, groups), runner)
+        committed = read_committed_batch(self.home)
+        return self._typed(command.name, lambda: command.plan(self.home.name, committed, groups), runner)
 
     def move_sink(self, folder: str | None) -> OperationRecord:
         """Have the tables written in another folder, from now on."""

@@ -15,9 +15,9 @@ from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles
-from sessionizer.spark.driver.gate import BatchGate
+from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.driver.prepared_query import PreparedQuery
-from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.driver.stop_gate import StopGate
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
@@ -53,7 +53,7 @@ def begin_batch(spark: SparkSession, stage: Stage) -> None:
     """Have Spark settle what the next batch reads, and turn that batch away: what a driver leaves that is killed."""
     lease = acquire(stage.stream_home, "tests")
     try:
-        run = replace(_run(spark, stage, lease), gate=BatchGate(lambda: True))
+        run = replace(_run(spark, stage, lease), gate=StopGate(lambda: True))
         with contextlib.suppress(StreamingQueryException):
             run.start(until_caught_up=True).awaitTermination()
     finally:
@@ -106,8 +106,8 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
         examined=examined,
         home=home,
         lineage=lineage,
-        gate=BatchGate(lambda: False),
-        signs=VitalSigns(home, lease),
+        gate=StopGate(lambda: False),
+        heartbeat=HeartbeatWriter(home, lease),
         open_sessions=OpenSessions(home.lineage(lineage).open_sessions),
         batch_log=BatchLog(home.lineage(lineage).batches),
         permit=lambda: None,

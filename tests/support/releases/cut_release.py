@@ -19,9 +19,9 @@ import sessionizer
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.places import REPOSITORY
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
@@ -49,9 +49,9 @@ def cut_release(spark: SparkSession, root: Path, release: Path) -> None:
     write_click_files(stage.feed, 2, rate=4)
     catch_up(spark, stage)
     home = stage.stream_home
-    standing = standing_of(home)
-    make_savepoint(spark, home, standing, SavepointRequest(home.savepoints, "release", CANONICAL), lambda _: None)
-    make_native_savepoint(home, standing, SavepointRequest(home.savepoints, "release", NATIVE), lambda _: None)
+    committed = read_committed_batch(home)
+    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "release", CANONICAL), lambda _: None)
+    make_native_savepoint(home, committed, SavepointRequest(home.savepoints, "release", NATIVE), lambda _: None)
     for kind in (CANONICAL, NATIVE):
         _pack(release / f"{kind}.tar.xz", root, [Path(str(home.savepoints)) / kind])
         shutil.rmtree(Path(str(home.savepoints)) / kind)

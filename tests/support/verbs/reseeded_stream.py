@@ -17,9 +17,9 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.spark.state.lineages.transfer import transfer_state
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
-    from sessionizer.lineage.canary.judging import Terms
-    from sessionizer.state.lineages.handover import Step
+    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.state.lineages.state_transfer import Step
     from support.streams.strategies import Log
 
 SEED_BATCH = 0
@@ -59,11 +59,11 @@ def reseed(
 ) -> str:
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
-    standing = standing_of(home)
-    origin = Origin("rescale", epoch_ms(), standing.lineage, standing.batch_id)
+    committed = read_committed_batch(home)
+    origin = Origin("rescale", epoch_ms(), committed.lineage, committed.batch_id)
     examined = examine(spark, spec, stage.home)
-    given, handover = hand_over(spark, home, standing, LineageSpec(document_of(spec)), origin)
-    new = NewLineage(spark, home, spec, examined, partitions, handover, lambda: None, after)
+    given, transfer = transfer_state(spark, home, committed, LineageSpec(document_of(spec)), origin)
+    new = NewLineage(spark, home, spec, examined, partitions, transfer, lambda: None, after)
     try:
         new.start(given)
         new.compare()

@@ -18,9 +18,9 @@ from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restore import Restore
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
@@ -80,11 +80,11 @@ class Restored:
         home, lineage = stage.stream_home, stage.lineage
         assert lineage
         write_lineage_spec(home, lineage, new_record(home, stage.spec()))
-        standing, asked = standing_of(home, batch_id), SavepointRequest(home.savepoints, "tests", "middle")
+        committed, asked = read_committed_batch(home, batch_id), SavepointRequest(home.savepoints, "tests", "middle")
         if native:
-            make_native_savepoint(home, standing, asked, lambda _: None)
+            make_native_savepoint(home, committed, asked, lambda _: None)
         else:
-            make_savepoint(spark, home, standing, asked, lambda _: None)
+            make_savepoint(spark, home, committed, asked, lambda _: None)
         return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
     def plan(self, *exclude: str) -> RestorePlan:

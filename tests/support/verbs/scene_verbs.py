@@ -11,8 +11,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
-from sessionizer.lineage.canary.judging import Outcome, Terms
-from sessionizer.spark.driver.going_back import go_back_if_due
+from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.beginning import SeedRunner
 from sessionizer.spark.state.commands.apply import ApplyRunner
@@ -28,9 +28,9 @@ from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.switch import Switch
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import Start
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds import seed_plan
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
@@ -90,7 +90,7 @@ def rescale(scene: Scene) -> OperationRecord:
     """To other key groups and partitions."""
     home, command, groups = scene.home, Rescale(partitions=3), scene.stage.spec().key_groups
     runner = RescaleRunner(spark=scene.spark, home=home, command=command, key_groups=groups)
-    return typed(home, command.name, lambda: command.plan(home.name, standing_of(home), groups), runner)
+    return typed(home, command.name, lambda: command.plan(home.name, read_committed_batch(home), groups), runner)
 
 
 def switch(scene: Scene) -> OperationRecord:
@@ -123,7 +123,7 @@ def start_a_driver_that_goes_back(scene: Scene) -> OperationRecord:
     lease = acquire(home, minted_id(epoch_ms()))
     try:
         options = DriverOptions(lease.uid, master="local[2]")
-        go_back_if_due(home, lease, options, lambda _: None)
+        roll_back_if_due(home, lease, options, lambda _: None)
     finally:
         lease.release()
     return read_operations(home)[-1]
@@ -133,7 +133,7 @@ def saved_and_gone_on(scene: Scene) -> None:
     """A savepoint beside the data, of a lineage that is no longer the active one."""
     home = scene.home
     asked = SavepointRequest(scene.stage.root / "savepoints", "tests", SAVEPOINT)
-    make_savepoint(scene.spark, home, standing_of(home), asked, lambda _: None)
+    make_savepoint(scene.spark, home, read_committed_batch(home), asked, lambda _: None)
     reseed(scene.spark, scene.stage)
     scene.read(BEFORE, LATER)
 

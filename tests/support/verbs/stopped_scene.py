@@ -10,7 +10,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -69,7 +69,7 @@ class Scene:
         """Between two runs: one lineage is active, and no driver starts while one is to be gone on with."""
         pending = pending_operation(self.home)
         if self.stage.lineage is not None and (pending is None or pending.lineage_from):
-            assert standing_of(self.home).lineage == self.stage.lineage
+            assert read_committed_batch(self.home).lineage == self.stage.lineage
         if pending is None:
             assert read_desired(self.home).state in {DesiredState.STOPPED, DesiredState.MAINTENANCE}
 

@@ -193,7 +193,7 @@ def test_a_savepoint_of_a_stopped_stream_is_not_of_one_that_was_started_again(
     def meanwhile(*_: object) -> None:
         acquire(home, "c0ffee").release()
 
-    monkeypatch.setattr("sessionizer.cli.savepoint.standing_of", lambda *_: SimpleNamespace(lineage="one"))
+    monkeypatch.setattr("sessionizer.cli.savepoint.read_committed_batch", lambda *_: SimpleNamespace(lineage="one"))
     monkeypatch.setattr("sessionizer.cli.savepoint.make_native_savepoint", meanwhile)
     error = platform.call("savepoint", "create", "clicks", "--stop", "--native").exception
     assert isinstance(error, StreamRunsAgain)

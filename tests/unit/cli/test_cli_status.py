@@ -20,7 +20,7 @@ from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary, write_canary
-from sessionizer.lineage.canary.judging import Outcome
+from sessionizer.lineage.canary.judge import Outcome
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sessionizer import __version__
 from sessionizer.cli.app import app
-from sessionizer.cli.looking.words import one_line, table_text
+from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 from support.sentences import help_of
 

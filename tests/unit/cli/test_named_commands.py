@@ -16,7 +16,7 @@ from sessionizer.cli.app import app
 from sessionizer.errors import Verdict
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.figures import Figures
-from sessionizer.lineage.canary.judging import late_backlog_line
+from sessionizer.lineage.canary.judge import late_backlog_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

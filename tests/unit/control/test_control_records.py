@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.housekeeping import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
+from sessionizer.control.dead_files import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
 from sessionizer.control.records.desired_state import (
     DESIRED_FILE,
     Desired,

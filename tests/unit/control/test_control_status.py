@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.patience import Patience
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
@@ -19,6 +18,7 @@ from sessionizer.control.records.launch_record import LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.read_status import judge, read_driver
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[DriverStatus, State, int | None]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_state_follows_from_the_reading(case: str) -> None:
     reading, state, age_ms = CASES[case]
-    observation = judge(reading, NOW, Patience(GRACE, STALE))
+    observation = judge(reading, NOW, Timeouts(GRACE, STALE))
     assert (observation.state, observation.age_ms) == (state, age_ms)
 
 
@@ -141,7 +141,7 @@ STALLS = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
     reading, _, _ = CASES[case]
-    observation = judge(reading, NOW, Patience(GRACE, STALE))
+    observation = judge(reading, NOW, Timeouts(GRACE, STALE))
     assert observation.stall is STALLS.get(case)
 
 
@@ -175,7 +175,7 @@ _records = st.builds(
 
 @given(_records, _times, st.integers(0, NOW), st.integers(0, NOW))
 def test_any_reading_has_a_verdict(reading: DriverStatus, now: int, grace: int, stale: int) -> None:
-    observation = judge(reading, now, Patience(grace, stale))
+    observation = judge(reading, now, Timeouts(grace, stale))
     assert observation.age_ms is None or observation.age_ms >= 0
     assert observation.state is not State.NEVER_STARTED or observation.lease is None
     if observation.state.is_live and observation.lease:
@@ -204,7 +204,7 @@ def test_time_alone_never_brings_a_driver_back(reading: DriverStatus, now: int) 
 def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
     for reading, state, _ in CASES.values():
         wanting = replace(reading, desired=Desired(wanted))
-        assert judge(wanting, NOW, Patience(GRACE, STALE)).is_as_desired is (state in fit)
+        assert judge(wanting, NOW, Timeouts(GRACE, STALE)).is_as_desired is (state in fit)
 
 
 def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.rescale import Rescale

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
@@ -19,6 +18,7 @@ from sessionizer.control.records.operation_record import OperationRecord, Reache
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge
 from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, unfinished_operation
+from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS
 
 if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation

@@ -35,7 +35,7 @@ from sessionizer.lineage.fingerprint import (
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.checkpoints.fabricated_checkpoints import fabricated
@@ -133,7 +133,7 @@ def test_another_line_of_spark_is_carried_over_only_if_accepted(home: StreamHome
     born, folder = present_fingerprint(), write_spec(home)
     write_fingerprint(home, lineage, Fingerprint(born.code, {**born.versions, SPARK: "4.1.1"}))
     with pytest.raises(EngineChanged):
-        standing_of(home)
+        read_committed_batch(home)
     assert isinstance(typed(home, "apply", folder).exception, EngineChanged)
     found = plan(home, folder)
     assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(SPARK, "unknown")]
@@ -153,7 +153,7 @@ def test_an_older_revision_is_brought_to_the_head_in_a_new_lineage(
     assert isinstance(typed(home, "upgrade", folder).exception, UnreadableLineage), "no revision leads from there"
     for knows in (checkpoint_record, upgrade_planning):
         monkeypatch.setattr(knows, "revisions_before_head", lambda: ("0000",))
-    for refused in (lambda: standing_of(home), lambda: require_readable_lineage(home, lineage)):
+    for refused in (lambda: read_committed_batch(home), lambda: require_readable_lineage(home, lineage)):
         with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade`"):
             refused()
     assert isinstance(typed(home, "apply", folder).exception, UnreadableLineage)

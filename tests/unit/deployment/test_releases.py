@@ -26,7 +26,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, present_fingerprint, write_fingerprint
 

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.state.commands.upgrade import Upgrade
 

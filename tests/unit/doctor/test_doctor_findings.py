@@ -11,7 +11,7 @@ import pytest
 from sessionizer.cli.installation import UNFIT
 from sessionizer.doctor import examination, facts
 from sessionizer.doctor.finding import Finding, Level
-from sessionizer.doctor.judging import (
+from sessionizer.doctor.judge import (
     judge_control,
     judge_home,
     judge_jars,

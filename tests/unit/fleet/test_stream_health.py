@@ -9,7 +9,6 @@ import pytest
 
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
@@ -19,12 +18,13 @@ from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
 from sessionizer.fleet.health.verdict import SEVERITY, Finding, Part, Word, weigh
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE

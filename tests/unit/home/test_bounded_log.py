@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from sessionizer.control.housekeeping import LOGS_KEPT, sweep
+from sessionizer.control.dead_files import LOGS_KEPT, sweep
 from sessionizer.control.lease.lease import acquire
 from sessionizer.home.disk.bounded_log import LOG_VARIABLE, BoundedLog
 from sessionizer.home.stream_home import StreamHome

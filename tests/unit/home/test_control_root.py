@@ -11,7 +11,7 @@ import pytest
 from upath import UPath
 
 from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
-from sessionizer.control.patience import TAKEOVER_AFTER_MS
+from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, InvalidSpec
 from sessionizer.home.data_reach import make_writable_control
 from sessionizer.home.json_file import examine_json, write_json

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says
-from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
+from sessionizer.cli.inspect.inspection_words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.inspecting import Inspection, damages
+from sessionizer.inspection.inspect import Inspection, damages
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held
 

@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.finding import Effect
-from sessionizer.inspection.inspecting import damages
+from sessionizer.inspection.inspect import damages
 from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held, Way
 

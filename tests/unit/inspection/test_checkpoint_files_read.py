@@ -15,7 +15,7 @@ from sessionizer.checkpoint.files import files_of, hadoop_says
 from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
-from sessionizer.inspection.inspecting import inspect
+from sessionizer.inspection.inspect import inspect
 from sessionizer.inspection.soundness import spark_says
 from sessionizer.inspection.timeline import advance, kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
-from sessionizer.lineage.canary.judging import Terms
+from sessionizer.lineage.canary.judge import Terms
 from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
 from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
 from sessionizer.state.restores import restore_plan

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.lineage.canary.canary_record import NOTHING
 from sessionizer.lineage.canary.figures import BatchFacts, Figures, lag_behind
-from sessionizer.lineage.canary.judging import (
+from sessionizer.lineage.canary.judge import (
     LAG_SLACK_MS,
     PATIENCE,
     SMALL_STATE_BYTES,

@@ -24,7 +24,7 @@ from sessionizer.lineage.canary.canary_record import (
 )
 from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
 from sessionizer.lineage.canary.figures import BatchFacts, Figures
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.abandoned import abandoned_lineages

@@ -19,7 +19,7 @@ DECIDES = [
     "spark/query/assembly.py",
     "spark/ingest/punctuation.py",
 ]
-DECIDES_NOT = ["cli/app.py", "state/savepoints/making.py", "spark/driver/drive.py", "home/disk/room.py"]
+DECIDES_NOT = ["cli/app.py", "state/savepoints/savepoint_writer.py", "spark/driver/drive.py", "home/disk/disk_space.py"]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sessionizer.lineage.active import activate_lineage, make_lineage, start_lin
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, promote_lineage, read_canary
 from sessionizer.lineage.canary.figures import BatchFacts
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessionizer.control.records.positions_record import PartitionPosition, PositionsRecord, positions, unread
-from sessionizer.spark.driver.chores.positions_watch import Oldest, add_retention
+from sessionizer.spark.driver.housekeeping.positions_watch import Oldest, add_retention
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000

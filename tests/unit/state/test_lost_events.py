@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.lineage.excluded_ranges import Records
-from sessionizer.state.lineages.lost_events import going_on_in_folder, going_on_in_table, going_on_in_topics
+from sessionizer.state.lineages.lost_events import continuation_in_folder, going_on_in_table, going_on_in_topics
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
@@ -106,4 +106,4 @@ def test_a_table_made_anew_is_read_whole() -> None:
 
 
 def test_files_that_a_begun_batch_no_longer_finds_are_named() -> None:
-    assert going_on_in_folder(None, ["file:/in/b", "file:/in/a"], ["file:/in/b"]).lost == ("file file:/in/a",)
+    assert continuation_in_folder(None, ["file:/in/b", "file:/in/a"], ["file:/in/b"]).lost == ("file file:/in/a",)

@@ -12,15 +12,15 @@ from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.checkpoint_record import CheckpointRecord
 from sessionizer.lineage.kept_spec import KeptTypes
+from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
-from sessionizer.state.lineages.standing import Position, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.fixtures.reviewed import Reviewed
 
-STANDING = Standing(
+COMMITTED = CommittedBatch(
     lineage="old",
     batch_id=41,
     batch_at=7,
@@ -36,30 +36,30 @@ STANDING = Standing(
 
 
 def test_what_nobody_asks_for_stays() -> None:
-    plan = plan_rescale("clicks", STANDING, 32, None)
+    plan = plan_rescale("clicks", COMMITTED, 32, None)
     assert (plan.before, plan.now) == (Division(16, 2), Division(32, 2))
     assert plan.changes_something
-    assert plan_rescale("clicks", STANDING, None, 4).now == Division(16, 4)
-    assert not plan_rescale("clicks", STANDING, 16, 2).changes_something
-    assert plan_rescale("clicks", STANDING, 1, None).now == Division(1, 1), "a partition without a group is of no use"
+    assert plan_rescale("clicks", COMMITTED, None, 4).now == Division(16, 4)
+    assert not plan_rescale("clicks", COMMITTED, 16, 2).changes_something
+    assert plan_rescale("clicks", COMMITTED, 1, None).now == Division(1, 1), "a partition without a group is of no use"
 
 
 def test_more_partitions_than_key_groups_are_refused(reviewed: Reviewed) -> None:
     with pytest.raises(InvalidSpec) as raised:
-        plan_rescale("clicks", STANDING, 4, 5)
+        plan_rescale("clicks", COMMITTED, 4, 5)
     reviewed(raised.value)
 
 
 def test_the_digest_is_of_what_is_decided() -> None:
-    plan = plan_rescale("clicks", STANDING, 32, 4)
-    later = plan_rescale("clicks", replace(STANDING, batch_id=42, watermark_ms=9), 32, 4)
+    plan = plan_rescale("clicks", COMMITTED, 32, 4)
+    later = plan_rescale("clicks", replace(COMMITTED, batch_id=42, watermark_ms=9), 32, 4)
     assert later.digest == plan.digest
     others = [
-        plan_rescale("views", STANDING, 32, 4),
-        plan_rescale("clicks", STANDING, 33, 4),
-        plan_rescale("clicks", STANDING, 32, 8),
-        plan_rescale("clicks", replace(STANDING, lineage="other"), 32, 4),
-        plan_rescale("clicks", replace(STANDING, settings={PARTITIONS: "3"}), 32, 4),
+        plan_rescale("views", COMMITTED, 32, 4),
+        plan_rescale("clicks", COMMITTED, 33, 4),
+        plan_rescale("clicks", COMMITTED, 32, 8),
+        plan_rescale("clicks", replace(COMMITTED, lineage="other"), 32, 4),
+        plan_rescale("clicks", replace(COMMITTED, settings={PARTITIONS: "3"}), 32, 4),
     ]
     assert len({plan.digest, *(other.digest for other in others)}) == 1 + len(others)
     assert plan.to_json()["digest"] == plan.digest
@@ -67,5 +67,5 @@ def test_the_digest_is_of_what_is_decided() -> None:
 
 def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) -> None:
     plans = {"even": (1, None), "uneven": (10, 4), "nothing to change": (16, 2)}
-    told = {name: plan_rescale("clicks", STANDING, *wanted).lines() for name, wanted in plans.items()}
+    told = {name: plan_rescale("clicks", COMMITTED, *wanted).lines() for name, wanted in plans.items()}
     golden("plans/rescale.txt", "\n".join("\n".join((f"# {name}", *lines, "")) for name, lines in told.items()))

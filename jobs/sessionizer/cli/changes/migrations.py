@@ -122,14 +122,14 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
     from sessionizer.home.data_files import remove_tree  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents  # noqa: PLC0415
     from sessionizer.spark.state.lineages.migration_preview import preview_migrations  # noqa: PLC0415
-    from sessionizer.state.lineages.standing import standing_of  # noqa: PLC0415
+    from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
     say("starting Spark to try the migrations")
     spark = started_spark("sessionizer migration check", master)
     folder = where.seeds / f"preview-{minted_id(epoch_ms())}"
     try:
         with named_failures(spec.name):
-            return preview_migrations(MigratedEvents(spark, where, standing_of(where), pending, folder))
+            return preview_migrations(MigratedEvents(spark, where, read_committed_batch(where), pending, folder))
     finally:
         remove_tree(folder)
         spark.stop()

@@ -26,7 +26,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import Prove
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -73,8 +73,8 @@ def _tell_of_copy(copy: StreamCopy) -> None:
 def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:
     """Show the plan if that is all there is to do, and return whether it was."""
     shared = typed.shared
-    standing = standing_of(where, to_upgrade=command.takes_programs)
-    plan = command.plan(plan_upgrade(where, (standing.lineage, standing.batch_id), spec, command.request))
+    committed = read_committed_batch(where, to_upgrade=command.takes_programs)
+    plan = command.plan(plan_upgrade(where, (committed.lineage, committed.batch_id), spec, command.request))
     if not plan.is_needed and carried_out(where, command.name, shared.approve):
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.cli.state_commands.typed import Shared
     from sessionizer.control.execution import StepRunner
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.state.commands.command import Command, Decided, Decision, Plan
     from sessionizer.state.downtime import Downtime
 

@@ -13,7 +13,7 @@ from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 
 
 def run(command: Rescale, shared: Shared) -> None:
@@ -23,7 +23,7 @@ def run(command: Rescale, shared: Shared) -> None:
     if carried_out(where, command.name, shared.approve):
         return
     typed = TypedCommand(command=command, shared=shared, where=where, pending=begun_already(where, command.name))
-    plan = command.plan(shared.stream, standing_of(where), in_file)
+    plan = command.plan(shared.stream, read_committed_batch(where), in_file)
     if not typed.take_up(plan) or not (plan.is_needed or typed.pending):
         return
     from sessionizer.spark.state.commands.rescale import RescaleRunner  # noqa: PLC0415  fast --help

@@ -21,7 +21,7 @@ from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.state.commands.switch import Switch
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import require_switch, switch_digest
 from sessionizer.state.preconditions import changed_lineage
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
@@ -48,9 +48,9 @@ def run(command: Switch, shared: Shared) -> None:
         return
     pending, terms = begun_already(where, command.name), command.terms
     if pending is None and start is not None:  # refused before Spark starts
-        standing = standing_of(where)
-        require_switch(changes_between(decided_by(standing.spec), decisions_of(spec)))
-        digest = switch_digest(stream, standing.lineage, spec_fingerprint(spec), start, terms)
+        committed = read_committed_batch(where)
+        require_switch(changes_between(decided_by(committed.spec), decisions_of(spec)))
+        digest = switch_digest(stream, committed.lineage, spec_fingerprint(spec), start, terms)
         is_approved(stream, shared.approve, digest)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
 

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.housekeeping import sweep
+from sessionizer.control.dead_files import sweep
 from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
-from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file, owned_by
 from sessionizer.control.records.process_identity import is_alive, this_process
+from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import checked_identifier

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UNREACHABLE_LIMIT_S: Final = 60.0
 """Seconds after which a driver that cannot read its lease ends itself. It ends well before another host may take the
-lease over (``patience.TAKEOVER_AFTER_MS``), including the time to stop its query."""
+lease over (``timeouts.TAKEOVER_AFTER_MS``), including the time to stop its query."""
 
 _RETRY_EVERY_S: Final = 0.5
 
@@ -63,7 +63,7 @@ class LeaseWatch:
 
 
 EVERY_S: Final = 10.0
-"""Seconds between two beats: far below ``patience.STALE_AFTER_MS``. In a store each beat costs a few requests, which
+"""Seconds between two beats: far below ``timeouts.STALE_AFTER_MS``. In a store each beat costs a few requests, which
 may be billed."""
 
 

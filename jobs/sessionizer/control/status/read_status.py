@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.patience import Patience
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, stop_requested
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
@@ -16,16 +15,17 @@ from sessionizer.control.records.launch_record import LaunchRecord, own_file, re
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.json_file import Reading
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-USUAL: Final = Patience()
+USUAL: Final = Timeouts()
 _SICK: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 
 
-def read_status(home: StreamHome, now: int, limits: Patience = USUAL) -> DriverStatus:
+def read_status(home: StreamHome, now: int, limits: Timeouts = USUAL) -> DriverStatus:
     """Return the lease's owner while it lives, because only one driver can work. Otherwise return the newest driver.
 
     The newest one may have been launched and not have taken the lease yet. Raises ControlUnreachable.
@@ -39,7 +39,7 @@ def read_status(home: StreamHome, now: int, limits: Patience = USUAL) -> DriverS
 
 
 def read_driver(
-    home: StreamHome, now: int, limits: Patience = USUAL, *, uid: str = "", launch: LaunchRecord | None = None
+    home: StreamHome, now: int, limits: Timeouts = USUAL, *, uid: str = "", launch: LaunchRecord | None = None
 ) -> DriverStatus:
     """Return the status of the lease's owner at ``now`` (epoch ms), also for a home that does not exist yet.
 
@@ -70,7 +70,7 @@ def read_driver(
     return judge(found, now, limits)
 
 
-def judge(reading: DriverStatus, now: int, limits: Patience = USUAL) -> DriverStatus:
+def judge(reading: DriverStatus, now: int, limits: Timeouts = USUAL) -> DriverStatus:
     """Return ``reading`` with the verdict at ``now`` (epoch ms), without the records of other drivers.
 
     Any reading, however contradictory, has a verdict. Never raises.
@@ -101,7 +101,7 @@ def _select_driver(reading: DriverStatus) -> DriverStatus:
     )
 
 
-def _state(known: DriverStatus, stall: Stall | None, limits: Patience) -> State:
+def _state(known: DriverStatus, stall: Stall | None, limits: Timeouts) -> State:
     if known.exit_record is not None:
         return State.FAILED if known.exit_record.outcome is ExitOutcome.FAILED else State.STOPPED
     if known.lease is None:
@@ -115,7 +115,7 @@ def _state(known: DriverStatus, stall: Stall | None, limits: Patience) -> State:
     return _state_of_live(known, known.lease)
 
 
-def _state_before_lease(known: DriverStatus, limits: Patience) -> State:
+def _state_before_lease(known: DriverStatus, limits: Timeouts) -> State:
     if known.launch is None:
         return State.NEVER_STARTED
     return State.STARTING if known.at - known.launch.at <= limits.startup_grace_ms else State.VANISHED
@@ -126,7 +126,7 @@ def _is_gone(known: DriverStatus, lease: LeaseRecord) -> bool:
     return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
 
 
-def _stall(lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, limits: Patience) -> Stall | None:
+def _stall(lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, limits: Timeouts) -> Stall | None:
     if heartbeat is None or heartbeat.phase is Phase.STARTING:
         # A beat alone is no progress: a driver may beat for ever without reaching its first batch.
         got_on_at = (heartbeat.progress_at if heartbeat else None) or lease.acquired_at

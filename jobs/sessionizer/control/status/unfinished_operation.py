@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.patience import MINUTE, STALE_AFTER_MS
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.timeouts import MINUTE, STALE_AFTER_MS
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import Verb, dag_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.timeouts import MINUTE
 
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
-from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.driver_status import Stall, State
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import describe_duration
 

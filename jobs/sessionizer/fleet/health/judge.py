@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
 from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
 from sessionizer.fleet.health.supervision_rules import judge_supervision
 from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
 from sessionizer.home.clock import describe_duration
-from sessionizer.home.disk.room import LEAST_ROOM
-from sessionizer.lineage.canary.judging import Outcome
+from sessionizer.home.disk.disk_space import LEAST_ROOM
+from sessionizer.lineage.canary.judge import Outcome
 
 if TYPE_CHECKING:
     from sessionizer.fleet.health.facts import HealthFacts

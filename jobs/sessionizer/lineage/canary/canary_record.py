@@ -14,7 +14,7 @@ from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.canary.figures import Figures
-from sessionizer.lineage.canary.judging import Baseline, Outcome, Terms
+from sessionizer.lineage.canary.judge import Baseline, Outcome, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

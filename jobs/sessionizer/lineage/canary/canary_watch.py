@@ -14,7 +14,7 @@ from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import Verdict as OfCause
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
-from sessionizer.lineage.canary.judging import End, Outcome, judge
+from sessionizer.lineage.canary.judge import End, Outcome, judge
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:

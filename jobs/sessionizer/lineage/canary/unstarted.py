@@ -16,7 +16,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
-from sessionizer.lineage.canary.judging import Outcome, Terms
+from sessionizer.lineage.canary.judge import Outcome, Terms
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

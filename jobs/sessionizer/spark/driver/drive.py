@@ -16,17 +16,17 @@ from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.room import Reserve
+from sessionizer.home.disk.disk_space import Reserve
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.lineage.fingerprint import require_same_engine
-from sessionizer.spark.driver.gate import StopSignals
-from sessionizer.spark.driver.going_back import go_back_if_due
-from sessionizer.spark.driver.life import DriverLife
+from sessionizer.spark.driver.auto_rollback import roll_back_if_due
+from sessionizer.spark.driver.driver_loop import DriverLoop
 from sessionizer.spark.driver.out_of_memory import words_of_this_jvm
+from sessionizer.spark.driver.stop_gate import StopSignals
 from sessionizer.spark.failures.query_failure import classified
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
     reserve = Reserve(home.reserve(lease.uid))
     if is_local(home.control_base):
         reserve.take()
-    driver: DriverLife | None = None
+    driver: DriverLoop | None = None
     add_mark(home, Mark(kind=MarkKind.START, uid=lease.uid))
     try:
         with StopSignals() as signals:
-            go_back_if_due(home, lease, options, say)
+            roll_back_if_due(home, lease, options, say)
             require_no_operation(home)
             require_not_drained(home)
             _require_readable(home)
             _prepare_data(home)
             running = choose_spec(home, file, apply=options.apply)
             require_own_home(home, running.spec.sink.path)
-            driver = DriverLife(running, options, home, lease, signals, say)
+            driver = DriverLoop(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
         cause = classified(home.name, error, words_of_this_jvm) if isinstance(error, Exception) else error

@@ -16,9 +16,9 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.executors import require_fit_executors
+from sessionizer.spark.driver.heartbeat_writer import ProgressListener
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
-from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.gate import BatchGate
-    from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+    from sessionizer.spark.driver.stop_gate import StopGate
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.spark.sinks.table_check import TableCheck
 
@@ -49,8 +49,8 @@ class Preparation:
 
     running: RunningSpec
     home: StreamHome
-    gate: BatchGate
-    signs: VitalSigns
+    gate: StopGate
+    heartbeat: HeartbeatWriter
     permit: Callable[[], None]
     tables: TableCheck
 
@@ -62,21 +62,21 @@ class Preparation:
         spec, lineage = self.running.spec, active_lineage(self.home)
         if not is_local(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
-            self.signs.came_on()
+            self.heartbeat.came_on()
         with python_starting(spark):
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
-                self.signs.came_on()
+                self.heartbeat.came_on()
             self.tables.check_with_delta(spark)
             source = require_source(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
-        spark.streams.addListener(ProgressListener(self.signs))
+        spark.streams.addListener(ProgressListener(self.heartbeat))
         lineage = self._lineage_to_go_on_in(lineage)
         note_source_ids(self.home, lineage, source)
         self._note_fingerprint(spark, lineage)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
-        self.signs.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
+        self.heartbeat.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return PreparedQuery(
             spark=spark,
             spec=spec,
@@ -84,7 +84,7 @@ class Preparation:
             home=self.home,
             lineage=lineage,
             gate=self.gate,
-            signs=self.signs,
+            heartbeat=self.heartbeat,
             open_sessions=counts,
             batch_log=BatchLog(self.home.lineage(lineage).batches),
             permit=self.permit,
@@ -107,7 +107,7 @@ class Preparation:
         """Examine the spec over its source, with its tables made."""
         examined = examine(spark, self.running.spec, self.home.platform, SourceMemory.of(self.home, lineage))
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
-        self.signs.came_on()
+        self.heartbeat.came_on()
         spec = self.running.spec
         have_tables(spark, self.home, spec, examined.shapes(spec), anew=self.tables.accepts)
         self.tables.require_known()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.batch_log import BatchLog
     from sessionizer.lineage.open_sessions import OpenSessions
-    from sessionizer.spark.driver.gate import BatchGate
-    from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+    from sessionizer.spark.driver.stop_gate import StopGate
     from sessionizer.spark.query.assembly import SessionQuery
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.spark.sinks.write import BatchCounts
@@ -52,8 +52,8 @@ class PreparedQuery:
     examined: Examined
     home: StreamHome
     lineage: str
-    gate: BatchGate
-    signs: VitalSigns
+    gate: StopGate
+    heartbeat: HeartbeatWriter
     open_sessions: OpenSessions
     batch_log: BatchLog
     permit: Callable[[], None]
@@ -126,10 +126,10 @@ class PreparedQuery:
         self.open_sessions.learn(batch_id, counts.open_in_groups)
         written = [table_key(self.spec.sink.path, table) for table in counts.tables]
         self.batch_log.add(self._facts(batch_id, counts, open_before), written)
-        self.signs.wrote(counts, self.open_sessions)
+        self.heartbeat.wrote(counts, self.open_sessions)
 
     def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:
-        watermark_ms = self.signs.beat.watermark_ms
+        watermark_ms = self.heartbeat.beat.watermark_ms
         refused = counts[rows.LATE] + counts[rows.QUARANTINE]
         return BatchFacts(
             batch_id=batch_id,

@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.room import require_room
+from sessionizer.home.disk.disk_space import require_room
 from sessionizer.spark.driver.batch_observation import observed_batch
-from sessionizer.spark.driver.vital_signs import BEAT_EVERY_S
+from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.lease.watch import LeaseWatch
-    from sessionizer.spark.driver.gate import BatchGate
-    from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+    from sessionizer.spark.driver.stop_gate import StopGate
 
 POLL_S: Final = 0.25
 POLL_OF_A_STORE_S: Final = 1.0
@@ -35,8 +35,8 @@ STUCK_AFTER_MS: Final = 600_000
 class QueryWatch:
     """A watch over the driver's queries, one after the other. ``disks``: folders on the disks that they write to."""
 
-    def __init__(self, signs: VitalSigns, gate: BatchGate, lease: LeaseWatch, disks: Sequence[Path]) -> None:
-        self._signs, self._gate, self._lease, self._disks = signs, gate, lease, disks
+    def __init__(self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, disks: Sequence[Path]) -> None:
+        self._heartbeat, self._gate, self._lease, self._disks = heartbeat, gate, lease, disks
         self._next_look = 0.0
 
     def look(self, spark: SparkSession, query: StreamingQuery) -> None:
@@ -46,7 +46,7 @@ class QueryWatch:
         """
         if time.monotonic() < self._next_look:
             return
-        self._signs.saw(observed_batch(spark, query, self._gate.batch_id, self._signs.reports))
+        self._heartbeat.saw(observed_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
         require_room(self._disks)
         self._next_look = time.monotonic() + BEAT_EVERY_S
 
@@ -56,12 +56,12 @@ class QueryWatch:
         A batch with progress is waited for. Its written rows are committed a moment later: a query that is stopped in
         between runs the batch again.
         """
-        self._signs.say(phase=Phase.STOPPING)
+        self._heartbeat.say(phase=Phase.STOPPING)
         self._gate.close()
         while query.isActive and query.status["isTriggerActive"]:
             self._lease.look()
             self.look(spark, query)
-            if epoch_ms() - (self._signs.beat.progress_at or 0) > STUCK_AFTER_MS:
+            if epoch_ms() - (self._heartbeat.beat.progress_at or 0) > STUCK_AFTER_MS:
                 say("the running batch makes no progress, so it is cancelled and will be retried")
                 break
             time.sleep(POLL_S)

@@ -35,8 +35,8 @@ from sessionizer.spark.state.open_events import open_event_schema
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
-from sessionizer.state.lineages.handover import Handover, settle
 from sessionizer.state.lineages.origin import Origin, origins_of
+from sessionizer.state.lineages.state_transfer import StateTransfer, settle
 from sessionizer.state.restores.row_changes import deletion_of_all
 from sessionizer.state.restores.row_changes import streamed_tables as tables_in
 from sessionizer.state.seeds.seed_plan import SeedPlan
@@ -97,7 +97,7 @@ class SeedRunner(SparkRunner):
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the open events of the history."""
         taking, taken = self.taking, self._read(operation)
-        handover = Handover(
+        transfer = StateTransfer(
             origin=Origin(self.command.name, epoch_ms(), taking.decision.leaves),
             spec=new_record(self.home, taking.spec),
             kept=taken.kept,
@@ -108,7 +108,7 @@ class SeedRunner(SparkRunner):
             records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
         )
         partitions = partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups)
-        self.begin(taking.spec, taking.examined, partitions, handover, operation)
+        self.begin(taking.spec, taking.examined, partitions, transfer, operation)
         self.made.start(open_events_in(taken.frame(taking.spark), canonical_schema(open_event_schema(taken.kept))))
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:

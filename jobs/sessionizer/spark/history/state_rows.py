@@ -10,7 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.inspection.inspecting import inspect
+from sessionizer.inspection.inspect import inspect
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.state.foreign_rows import parts_of, state_format
 from sessionizer.spark.state.open_events import reading_state
@@ -19,7 +19,7 @@ from sessionizer.state.seeds.seed_plan import CHECKPOINT, Past
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.inspection.inspecting import Inspection
+    from sessionizer.inspection.inspect import Inspection
 
 
 @dataclass(frozen=True, slots=True)

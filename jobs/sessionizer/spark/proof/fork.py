@@ -13,8 +13,8 @@ from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import copy_file, entries_in, remove_tree
+from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.disk.local_files import make_private
-from sessionizer.home.disk.room import unwritable
 from sessionizer.home.names import minted_second
 from sessionizer.home.roots import add_scheme, uri_of
 

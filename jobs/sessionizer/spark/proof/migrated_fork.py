@@ -32,9 +32,9 @@ from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_f
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
 from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
-from sessionizer.state.lineages.handover import Handover
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.stream_spec.decisions import document_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.proof.recording import Recording
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 _SEED: Final = 0
 _MIGRATED: Final = "migrated"
@@ -59,14 +59,14 @@ def fork_with_migrations(
     """
     with copying(home, recording, folder):
         copy_recorded_offsets(recording, folder)
-        standing = standing_of(home, recording.batches.fork_at)
-        migrated = MigratedEvents(spark, home, standing, recording.waiting, folder / _MIGRATED)
+        committed = read_committed_batch(home, recording.batches.fork_at)
+        migrated = MigratedEvents(spark, home, committed, recording.waiting, folder / _MIGRATED)
         require_in_reach(examined.guarded.payload, migrated.kept)
         migrated.decide()
         checkpoint = _seed(spark, home, recording, migrated, examined)
         _continue_with_recorded(recording, checkpoint, folder)
     fork = Fork(folder, checkpoint, recording.batches.fork_at - _SEED)
-    _write_finished(spark, home, recording, fork, standing)
+    _write_finished(spark, home, recording, fork, committed)
     return fork
 
 
@@ -74,18 +74,18 @@ def _seed(
     spark: SparkSession, home: StreamHome, recording: Recording, migrated: MigratedEvents, examined: Examined
 ) -> DataPath:
     """Make a lineage of the migrated events in a home of its own, and return its checkpoint."""
-    standing = migrated.standing
+    committed = migrated.committed
     with reading_state(spark):
-        timeouts = read_timeouts(spark, kept_state(home, standing))
-    handover = Handover(
+        timeouts = read_timeouts(spark, kept_state(home, committed))
+    transfer = StateTransfer(
         origin=Origin("prove", epoch_ms()),
         spec=LineageSpec(document_of(recording.spec), epoch_ms()),
         kept=migrated.kept,
-        watermark_ms=standing.watermark_ms,
+        watermark_ms=committed.watermark_ms,
         offset=None,
         timeouts=timeouts,
     )
-    partitions = int(standing.settings[PARTITIONS])
+    partitions = int(committed.settings[PARTITIONS])
     with TemporaryDirectory(prefix="sessionizer-prove-") as control:
         scratch = StreamHome.scratch(Path(control), home.name, migrated.folder.parent / "data")
         scratch.prepare()
@@ -96,7 +96,7 @@ def _seed(
             recording.spec,
             examined,
             partitions,
-            handover,
+            transfer,
             permit=lambda: None,
             after=lambda _: None,
         )
@@ -114,13 +114,13 @@ def _continue_with_recorded(recording: Recording, checkpoint: DataPath, folder: 
 
 
 def _write_finished(
-    spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, standing: Standing
+    spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, committed: CommittedBatch
 ) -> None:
     """Write the sessions that were over before the migration, by the spec that wrote the recorded rows."""
     spec = recording.old_spec
     locations = {name: fork.table(name) for name in STREAMED}
     ensure_tables(spark, examine(spark, spec, home.platform).shapes(spec), locations)
-    fields, measures = payload_so_far(spec, standing.kept), GuardedAggregates.of(spark, spec.measures)
+    fields, measures = payload_so_far(spec, committed.kept), GuardedAggregates.of(spark, spec.measures)
     sinks = Sinks(recording.lineage, locations, fields, measures, spec.sink.keep_events, lambda: None, home.name)
     decided = spark.read.schema(rows.EMITTED).parquet(uri_of(fork.folder / _MIGRATED / DECIDED))
     sinks.write(decided.where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE)), recording.batches.fork_at)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.checkpoint.descriptions import Operator
-    from sessionizer.inspection.inspecting import Inspection
+    from sessionizer.inspection.inspect import Inspection
 
 _JOIN: Final = "symmetricHashJoin"
 _FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.handover import Blobs
+    from sessionizer.state.lineages.state_transfer import Blobs
 
 
 @dataclass(frozen=True, slots=True)

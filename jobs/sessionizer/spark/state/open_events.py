@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 ROWS_AT_A_TIME: Final = 65_536
 
@@ -57,17 +57,17 @@ class KeptState:
     revision: str = REVISION
 
 
-def kept_state(home: StreamHome, standing: Standing) -> KeptState:
-    """Describe the state of a stream after the batch of ``standing``.
+def kept_state(home: StreamHome, committed: CommittedBatch) -> KeptState:
+    """Describe the state of a stream after the batch of ``committed``.
 
     Raises ``pa.ArrowTypeError`` for clashing types.
     """
     return KeptState(
-        checkpoint=home.checkpoint(standing.lineage),
-        batch_id=standing.batch_id,
-        key_groups=int(standing.spec["key_groups"]),
-        events=open_event_schema(standing.kept),
-        revision=standing.record.revision,
+        checkpoint=home.checkpoint(committed.lineage),
+        batch_id=committed.batch_id,
+        key_groups=int(committed.spec["key_groups"]),
+        events=open_event_schema(committed.kept),
+        revision=committed.record.revision,
     )
 
 

@@ -22,7 +22,7 @@ from sessionizer.state.commands.steps import (
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.canary.judging import BATCHES, Terms
+from sessionizer.lineage.canary.judge import BATCHES, Terms
 from sessionizer.state.commands.command import option
 
 _FLAG: Final = "--canary"

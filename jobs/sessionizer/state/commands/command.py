@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.errors import SessionizerError
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 _OPTION: Final = "option"
 EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}

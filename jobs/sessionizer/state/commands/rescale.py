@@ -12,8 +12,8 @@ from sessionizer.state.lineages.rescale_plan import RescalePlan, plan_rescale
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judging import Terms
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ class Rescale(Command):
     canary: int = canary_option()
     roll_back_if_failed: bool = roll_back_option()
 
-    def plan(self, stream: str, standing: Standing, key_groups_of_file: int) -> Plan[RescalePlan]:
+    def plan(self, stream: str, committed: CommittedBatch, key_groups_of_file: int) -> Plan[RescalePlan]:
         """Decide the division. Raises InvalidSpec."""
         groups = key_groups_of_file if self.key_groups is None else self.key_groups
-        division = plan_rescale(stream, standing, groups, self.partitions, self.terms)
+        division = plan_rescale(stream, committed, groups, self.partitions, self.terms)
         return Plan(
             division,
             leaves=(division.lineage, division.batch_id),

@@ -22,7 +22,7 @@ from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.typed_range import FLAG as EXCLUDE
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.state.restores.restore_plan import RestorePlan
 
 

@@ -24,7 +24,7 @@ from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
 
 _POSITION: Final = '{"clicks":{"0":1200}}'

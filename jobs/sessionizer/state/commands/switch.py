@@ -13,7 +13,7 @@ from sessionizer.state.lineages.loss_plan import LossPlan
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 
 Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)

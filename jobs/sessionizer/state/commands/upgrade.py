@@ -14,7 +14,7 @@ from sessionizer.state.commands.steps import Prove
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradeRequest
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 
 @dataclass(frozen=True, kw_only=True)

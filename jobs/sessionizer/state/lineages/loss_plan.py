@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 _LISTED: Final = 20
 """Number of losses that are named one by one in the plan's text."""

@@ -15,7 +15,7 @@ Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
 
 
 @dataclass(frozen=True, slots=True)
-class GoingOn:
+class Continuation:
     """The first position after which nothing is missing. ``offset``: as Spark writes it. ``lost``: texts, in order."""
 
     offset: Any | None
@@ -24,7 +24,7 @@ class GoingOn:
 
 def going_on_in_topics(
     offset: Offsets, earliest: Offsets, latest: Offsets, replaced: Collection[str], known: Collection[str] = ()
-) -> GoingOn:
+) -> Continuation:
     """Compare ``offset`` with topics that begin at ``earliest`` and end at ``latest`` now.
 
     ``replaced``: topics that were made anew. ``known``: topics whose ids prove them to be the same. Any other topic
@@ -43,7 +43,7 @@ def going_on_in_topics(
                 lost.append(str(Records(topic, int(partition), position, begin)))
         gone = before if anew else {name: end for name, end in before.items() if name not in earliest[topic]}
         lost += [_rest_of(topic, partition, end) for partition, end in sorted(gone.items(), key=lambda it: int(it[0]))]
-    return GoingOn(found, tuple(lost))
+    return Continuation(found, tuple(lost))
 
 
 def _is_beyond(before: Mapping[str, int], ends: Mapping[str, int]) -> bool:
@@ -56,7 +56,7 @@ def _rest_of(topic: str, partition: str, end: int) -> str:
 
 def going_on_in_table(
     offset: Mapping[str, Any], versions: Collection[int], holes: Mapping[int, int], *, replaced: bool, oldest: int = 0
-) -> GoingOn:
+) -> Continuation:
     """Compare ``offset``, as Delta's source writes it, with a table whose log has ``versions``.
 
     ``holes``: number of missing files by version, from the position on. ``oldest``: the first version whose state can
@@ -64,15 +64,15 @@ def going_on_in_table(
     """
     first = int(offset["reservoirVersion"])
     if replaced:
-        return GoingOn(None, (f"all versions from {first} of the table, before it was replaced",))
+        return Continuation(None, (f"all versions from {first} of the table, before it was replaced",))
     newest = max(versions, default=-1)
     gone = [version for version in range(first, newest + 1) if version not in versions or version in holes]
     if not gone:
-        return GoingOn(dict(offset))
+        return Continuation(dict(offset))
     after = max(*gone, oldest) + 1
     lost = [_skipped(version, versions, holes) for version in range(first, after)]
     on = {"reservoirVersion": after, "index": -1, "isStartingVersion": False}
-    return GoingOn({**offset, **on}, tuple(lost))
+    return Continuation({**offset, **on}, tuple(lost))
 
 
 def _skipped(version: int, versions: Collection[int], holes: Mapping[int, int]) -> str:
@@ -83,7 +83,7 @@ def _skipped(version: int, versions: Collection[int], holes: Mapping[int, int]) 
     return f"version {version}: it is skipped, because a later one, or the table's state before it, is gone"
 
 
-def going_on_in_folder(offset: Any, begun: Collection[str], there: Collection[str]) -> GoingOn:  # noqa: ANN401  JSON
+def continuation_in_folder(offset: Any, begun: Collection[str], there: Collection[str]) -> Continuation:  # noqa: ANN401  JSON
     """Compare the files that a ``begun`` batch reads with those that are there."""
     gone = sorted(set(begun) - set(there))
-    return GoingOn(offset, tuple(f"file {uri}" for uri in gone))
+    return Continuation(offset, tuple(f"file {uri}" for uri in gone))

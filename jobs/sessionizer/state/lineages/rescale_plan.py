@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.lineage.canary.judging import Terms
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ class RescalePlan:
 
 
 def plan_rescale(
-    stream: str, standing: Standing, key_groups: int | None, partitions: int | None, canary: Terms | None = USUAL
+    stream: str, committed: CommittedBatch, key_groups: int | None, partitions: int | None, canary: Terms | None = USUAL
 ) -> RescalePlan:
     """Make the plan of a rescale. None keeps a number as it is. ``canary``: of the new lineage.
 
     Raises InvalidSpec for more partitions than key groups.
     """
-    before = Division(int(standing.spec["key_groups"]), int(standing.settings[PARTITIONS]))
+    before = Division(int(committed.spec["key_groups"]), int(committed.settings[PARTITIONS]))
     groups = before.key_groups if key_groups is None else key_groups
     if partitions is not None and partitions > groups:
         raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
     now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
-    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now, canary)
+    return RescalePlan(stream, committed.lineage, committed.batch_id, before, now, canary)

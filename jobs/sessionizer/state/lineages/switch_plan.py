@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
 

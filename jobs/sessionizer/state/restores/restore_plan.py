@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowsOfTable
 

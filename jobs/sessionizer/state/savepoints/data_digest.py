@@ -11,7 +11,7 @@ from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
 from sessionizer.state.savepoints.manifest import DataFile
-from sessionizer.state.savepoints.verifying import Finding, findings
+from sessionizer.state.savepoints.verification import Finding, findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ from sessionizer.home.json_record import JsonRecord, json_digest, require_known_
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
-from sessionizer.state.lineages.standing import Position
+from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, decided_by, leaves
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 

@@ -12,12 +12,12 @@ from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
-from sessionizer.home.disk.room import unwritable
+from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import add_scheme, uri_of
 from sessionizer.home.savepoint_home import CHECKPOINT
-from sessionizer.state.lineages.standing import FILES, require_unchanged
-from sessionizer.state.savepoints.making import Making
+from sessionizer.state.lineages.committed_batch import FILES, require_unchanged
 from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.standing import Standing
-    from sessionizer.state.savepoints.making import SavepointRequest
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 
 
 def make_native_savepoint(
-    stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
+    stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
 ) -> Manifest:
     """Make the requested savepoint, or return the one that is complete already under its id.
 
     Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError if Spark's files have an unknown
     format.
     """
-    making = Making.of(stream, standing, asked, after)
-    done = making.begin()
+    writer = SavepointWriter.of(stream, committed, asked, after)
+    done = writer.begin()
     if done is not None:
         return done
-    with making.noting_failure():
-        files = standing.position.format == FILES
-        target = making.home.part(CHECKPOINT)
+    with writer.noting_failure():
+        files = committed.position.format == FILES
+        target = writer.home.part(CHECKPOINT)
         target.mkdir()
-        copy_batch(stream.checkpoint(standing.lineage), standing.batch_id, target, events_are_files=files)
-        require_unchanged(stream, standing)
-        making.after("checkpoint")
-        return making.complete(Kind.NATIVE, None, None, {})
+        copy_batch(stream.checkpoint(committed.lineage), committed.batch_id, target, events_are_files=files)
+        require_unchanged(stream, committed)
+        writer.after("checkpoint")
+        return writer.complete(Kind.NATIVE, None, None, {})
 
 
 def require_same_line(manifest: Manifest, running: str) -> None:

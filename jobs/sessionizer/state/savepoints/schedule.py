@@ -13,10 +13,10 @@ from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
+from sessionizer.state.savepoints.removal import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import savepoints_in
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.verification import findings
 from sessionizer.stream_spec.document.duration import format_duration
 
 if TYPE_CHECKING:

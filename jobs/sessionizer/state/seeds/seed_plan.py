@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judging import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
 
 
 BEGINNING: Final = "beginning"

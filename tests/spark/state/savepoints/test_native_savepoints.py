@@ -20,14 +20,14 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import savepoint_of
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
@@ -65,7 +65,7 @@ def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 def saved(stage: Stage, batch_id: int) -> tuple[SavepointHome, Manifest]:
     home, savepoint = stage.stream_home, f"after-{batch_id}"
     asked = SavepointRequest(home.savepoints, "tests", savepoint)
-    made = make_native_savepoint(home, standing_of(home, batch_id), asked, lambda _: None)
+    made = make_native_savepoint(home, read_committed_batch(home, batch_id), asked, lambda _: None)
     return savepoint_of(home.savepoints, savepoint, epoch_ms()).home, made
 
 

@@ -24,15 +24,15 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import difference_in_events, open_sessions, savepoint_table
-from sessionizer.spark.state.savepoints.counting import recounted
+from sessionizer.spark.state.savepoints.event_counts import recounted
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import examined, savepoint_of
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
@@ -92,7 +92,7 @@ def save(
 ) -> tuple[SavepointHome, Manifest]:
     home = streamed.stage.stream_home
     asked = SavepointRequest(folder or streamed.folder, "tests", savepoint)
-    made = make_savepoint(spark, home, standing_of(home, batch), asked, after)
+    made = make_savepoint(spark, home, read_committed_batch(home, batch), asked, after)
     return savepoint_of(asked.folder, savepoint, epoch_ms()).home, made
 
 
@@ -335,6 +335,6 @@ def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streame
 
 def test_there_must_be_a_batch(streamed: Streamed, tmp_path: Path) -> None:
     with pytest.raises(NothingToSave, match="it never ran"):
-        standing_of(Stage.set_up(tmp_path, clicks_spec()).stream_home)
+        read_committed_batch(Stage.set_up(tmp_path, clicks_spec()).stream_home)
     with pytest.raises(NothingToSave, match="batch 99"):
-        standing_of(streamed.stage.stream_home, 99)
+        read_committed_batch(streamed.stage.stream_home, 99)

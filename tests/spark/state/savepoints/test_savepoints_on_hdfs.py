@@ -13,18 +13,18 @@ from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
-from sessionizer.spark.state.savepoints.counting import recounted
+from sessionizer.spark.state.savepoints.event_counts import recounted
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
-from sessionizer.state.savepoints.removing import remove
+from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import examined, savepoints_in
-from sessionizer.state.savepoints.verifying import Damage, findings
+from sessionizer.state.savepoints.verification import Damage, findings
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -65,10 +65,10 @@ def wrong_with(home: SavepointHome) -> list[Damage]:
 def test_they_are_made_used_and_removed_there(
     spark: SparkSession, stage: Stage, folder: DataPath, tmp_path: Path
 ) -> None:
-    home, standing = stage.stream_home, standing_of(stage.stream_home)
+    home, committed = stage.stream_home, read_committed_batch(stage.stream_home)
     assert uri_of(folder).startswith("hdfs://")
-    made = make_savepoint(spark, home, standing, SavepointRequest(folder, "tests", "a"), lambda _: None)
-    native = make_native_savepoint(home, standing, SavepointRequest(folder, "tests", "b"), lambda _: None)
+    made = make_savepoint(spark, home, committed, SavepointRequest(folder, "tests", "a"), lambda _: None)
+    native = make_native_savepoint(home, committed, SavepointRequest(folder, "tests", "b"), lambda _: None)
     canonical, copied = savepoints_in(folder, epoch_ms())
     assert [canonical.manifest, copied.manifest] == [made, native]
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0

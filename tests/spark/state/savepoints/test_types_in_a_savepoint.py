@@ -16,8 +16,8 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import savepoint_of
 from support.processes.in_process import catch_up
 from support.streams.payload_sql import as_sql
@@ -82,12 +82,12 @@ def stage(spark: SparkSession, tmp_path: Path) -> Stage:
 
 
 def test_the_tables_have_what_the_state_has(spark: SparkSession, stage: Stage) -> None:
-    home, standing = stage.stream_home, standing_of(stage.stream_home)
-    events = open_event_schema(standing.kept)
-    state = KeptState(stage.checkpoint, standing.batch_id, 2, events)
+    home, committed = stage.stream_home, read_committed_batch(stage.stream_home)
+    events = open_event_schema(committed.kept)
+    state = KeptState(stage.checkpoint, committed.batch_id, 2, events)
     with reading_state(spark):
         expected = as_text(read_open_events(spark, state).toArrow())
-    make_savepoint(spark, home, standing, SavepointRequest(home.savepoints, "tests", "a"), lambda _: None)
+    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "tests", "a"), lambda _: None)
     saved = savepoint_table(spark, savepoint_of(home.savepoints, "a", epoch_ms()).home, OPEN_EVENTS).toArrow()
     assert as_text(saved) == expected
     assert len(saved) == 2 * EVENTS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import uri_of
 from sessionizer_airflow.launching.argv import CompactionCall, DriverCall, ReportCall, SavepointCall, StateCall

@@ -10,12 +10,12 @@ from sessionizer.causes.cause import KILLED, name_stream
 from sessionizer.causes.query_causes import QUERY_CAUSES, QueryCause
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import classified

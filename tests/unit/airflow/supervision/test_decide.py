@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sessionizer.causes.cause import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
@@ -18,6 +17,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+from sessionizer.control.timeouts import MINUTE, SECOND
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
     Failure,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.airflow_records import Ailment, Health
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.timeouts import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import health
 from sessionizer_airflow.supervision.health import Doctor, examined

@@ -13,7 +13,7 @@ import pytest
 
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.state.lineages.standing import Position
+from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.savepoints.manifest import (
     CHECKSUM,
     Counts,

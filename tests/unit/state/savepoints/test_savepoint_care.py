@@ -19,10 +19,10 @@ from sessionizer.state.savepoints.beginning import Condemned, Failure, reading, 
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
-from sessionizer.state.savepoints.removing import being_read, planned, remove
+from sessionizer.state.savepoints.removal import being_read, planned, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
 from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
-from sessionizer.state.savepoints.verifying import Damage
+from sessionizer.state.savepoints.verification import Damage
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.verbs.begun_restore import begun_restore
 

@@ -10,8 +10,8 @@ from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.source_ids import known_ids, read_source_ids, replaced
 from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
 from sessionizer.spark.state.lineages.source_losses import going_on
+from sessionizer.state.lineages.committed_batch import Position, read_committed_batch
 from sessionizer.state.lineages.loss_plan import LossPlan
-from sessionizer.state.lineages.standing import Position, standing_of
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.lost_events import GoingOn
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.state.lineages.lost_events import Continuation
 
 FLAG = "--accept-loss"
 
@@ -34,35 +34,35 @@ class LossRunner(PositionRunner):
         """Look at the source. Writes nothing.
 
         Raises InvalidSpec if nothing is lost, SourceUnreachable, SourceMissing, SourceForbidden, and the errors of
-        ``standing_of``, which keep a stream from being saved.
+        ``read_committed_batch``, which keep a stream from being saved.
         """
-        standing = standing_of(self.home)
-        found, noted, now = self._compared(standing)
+        committed = read_committed_batch(self.home)
+        found, noted, now = self._compared(committed)
         source = self.spec.source
-        anew = replaced(known_ids(noted, source.model_dump(), standing.position.offset), now)
-        excluded_ranges = read_excluded_ranges(self.home, standing.lineage).drop_topics(anew)
+        anew = replaced(known_ids(noted, source.model_dump(), committed.position.offset), now)
+        excluded_ranges = read_excluded_ranges(self.home, committed.lineage).drop_topics(anew)
         ids = {**noted, **now} if source.format == "kafka" else {}
-        self.move = Move(replace(standing, position=Position(source.format, found.offset)), excluded_ranges, ids)
-        return self.command.plan(self._plan_of(standing, found))
+        self.move = Move(replace(committed, position=Position(source.format, found.offset)), excluded_ranges, ids)
+        return self.command.plan(self._plan_of(committed, found))
 
     def plan_again(self, record: OperationRecord) -> Plan[LossPlan]:  # noqa: ARG002  the interface
         """Make the plan under the lease. Raises the errors of ``look``."""
         return self.look()
 
-    def _compared(self, standing: Standing) -> tuple[GoingOn, Mapping[str, str], Mapping[str, str]]:
+    def _compared(self, committed: CommittedBatch) -> tuple[Continuation, Mapping[str, str], Mapping[str, str]]:
         """Return where the source can be read on, the ids that were noted of it, and those of now."""
-        noted, offset = read_source_ids(self.home, standing.lineage), standing.position.offset
-        found, now = going_on(self.spark, self.home, self.spec, offset, noted, standing.lineage)
+        noted, offset = read_source_ids(self.home, committed.lineage), committed.position.offset
+        found, now = going_on(self.spark, self.home, self.spec, offset, noted, committed.lineage)
         if not found.lost:
             allowed = "a source that has lost events: this one has all that was not read. Omit it, and start the stream"
             raise InvalidSpec(FLAG, self.home.name, allowed)
         return found, noted, now
 
-    def _plan_of(self, standing: Standing, found: GoingOn) -> LossPlan:
+    def _plan_of(self, committed: CommittedBatch, found: Continuation) -> LossPlan:
         return LossPlan(
             stream=self.home.name,
-            lineage=standing.lineage,
-            batch_id=standing.batch_id,
+            lineage=committed.lineage,
+            batch_id=committed.batch_id,
             fingerprint=spec_fingerprint(self.spec),
             lost=found.lost,
             begins=_begins(self.spec.source.format, found.offset),

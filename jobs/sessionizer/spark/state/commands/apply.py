@@ -27,7 +27,7 @@ from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_f
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
@@ -36,10 +36,10 @@ from sessionizer.state.commands.steps import (
     WriteSavepoint,
     WriteSpec,
 )
+from sessionizer.state.lineages.committed_batch import read_committed_batch, require_unchanged
 from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
-from sessionizer.state.lineages.standing import require_unchanged, standing_of
-from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.stream_copy import new_copy
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -73,18 +73,18 @@ class ApplyRunner(SparkRunner):
     spec: StreamSpec
     savepoints: DataPath
     copy: StreamCopy | None = None
-    _found: tuple[Standing, Examined] | None = field(default=None, init=False)
+    _found: tuple[CommittedBatch, Examined] | None = field(default=None, init=False)
 
     def look(self) -> Plan[UpgradePlan]:
         """Make the plan. Writes nothing.
 
         Raises InvalidSpec if Spark refuses the spec, or state or tables have values that it cannot take, and the errors
-        of ``standing_of``, which keep a stream from being saved.
+        of ``read_committed_batch``, which keep a stream from being saved.
         """
-        standing = self._standing()
-        plan = self._plan_of(standing)
+        committed = self._committed()
+        plan = self._plan_of(committed)
         if plan.is_possible:
-            self._found = standing, self._examined(standing, self._migrated(standing, self._left.seeds))
+            self._found = committed, self._examined(committed, self._migrated(committed, self._left.seeds))
         return plan
 
     def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:  # noqa: ARG002  the interface
@@ -98,7 +98,7 @@ class ApplyRunner(SparkRunner):
         """
         lineage = super().find_activated(record)
         in_place = lineage is not None and lineage == record.lineage_from
-        return None if in_place and self._plan_of(self._standing()).is_needed else lineage
+        return None if in_place and self._plan_of(self._committed()).is_needed else lineage
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only an apply has."""
@@ -117,18 +117,18 @@ class ApplyRunner(SparkRunner):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage. Raises HalfWrittenBatch."""
-        standing, examined = self._looked
-        origin = Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id)
-        spec, migrated = self._lasting(self.spec), self._migrated(standing, self._folder(operation))
+        committed, examined = self._looked
+        origin = Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id)
+        spec, migrated = self._lasting(self.spec), self._migrated(committed, self._folder(operation))
         runs_on = self.copy is not None
-        state, handover = hand_over(
-            self.spark, self._left, standing, new_record(self.home, spec), origin, migrated=migrated, runs_on=runs_on
+        state, transfer = transfer_state(
+            self.spark, self._left, committed, new_record(self.home, spec), origin, migrated=migrated, runs_on=runs_on
         )
-        partitions = partitions_of(standing.settings[PARTITIONS], spec.key_groups)
-        self.begin(spec, examined, partitions, handover, operation)
+        partitions = partitions_of(committed.settings[PARTITIONS], spec.key_groups)
+        self.begin(spec, examined, partitions, transfer, operation)
         self.made.start(state)
         if runs_on:
-            require_unchanged(self._left, standing)
+            require_unchanged(self._left, committed)
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the decisive change."""
@@ -153,9 +153,9 @@ class ApplyRunner(SparkRunner):
 
     def _prepare_tables(self) -> None:
         """Make the tables. Those of a copy are new, and finished sessions have the columns of the spec before."""
-        standing, examined = self._looked
-        if self.copy is not None and self._migrated(standing, self._left.seeds) is not None:
-            before, _ = self._spec_before(standing.lineage)
+        committed, examined = self._looked
+        if self.copy is not None and self._migrated(committed, self._left.seeds) is not None:
+            before, _ = self._spec_before(committed.lineage)
             have_tables(self.spark, self.home, before, examine(self.spark, before, self._left.platform).shapes(before))
         have_tables(self.spark, self.home, self._lasting(self.spec), examined.shapes(self.spec))
 
@@ -174,61 +174,61 @@ class ApplyRunner(SparkRunner):
         return self._lasting(recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
 
     @property
-    def _looked(self) -> tuple[Standing, Examined]:
+    def _looked(self) -> tuple[CommittedBatch, Examined]:
         assert self._found is not None  # noqa: S101  the executor plans first
         return self._found
 
-    def _write_savepoint(self, step: WriteSavepoint, standing: Standing, operation: str) -> None:
+    def _write_savepoint(self, step: WriteSavepoint, committed: CommittedBatch, operation: str) -> None:
         name = self.command.name
         asked = SavepointRequest(self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False)
         if isinstance(step, CopyCheckpoint):
-            made = make_native_savepoint(self.home, standing, asked, lambda _: None)
+            made = make_native_savepoint(self.home, committed, asked, lambda _: None)
         else:
-            made = make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
+            made = make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
         self.say(f"savepoint: {made.id}")
 
-    def _write_spec(self, standing: Standing, operation: Operation) -> str:
-        self._require_whole(standing)
+    def _write_spec(self, committed: CommittedBatch, operation: Operation) -> str:
+        self._require_whole(committed)
         operation.permit()
-        write_lineage_spec(self.home, standing.lineage, new_record(self.home, self.spec))
+        write_lineage_spec(self.home, committed.lineage, new_record(self.home, self.spec))
         if self.command.takes_programs:
-            note_programs(self.home, standing.lineage)
+            note_programs(self.home, committed.lineage)
         self.say("lineage: goes by it")
-        return standing.lineage
+        return committed.lineage
 
-    def _standing(self) -> Standing:
+    def _committed(self) -> CommittedBatch:
         """Read the stream. Only an upgrade reads the checkpoint of another line of Spark or the state of a release."""
-        return standing_of(self._left, to_upgrade=self.command.takes_programs)
+        return read_committed_batch(self._left, to_upgrade=self.command.takes_programs)
 
-    def _plan_of(self, standing: Standing) -> Plan[UpgradePlan]:
-        at = (standing.lineage, standing.batch_id)
+    def _plan_of(self, committed: CommittedBatch) -> Plan[UpgradePlan]:
+        at = (committed.lineage, committed.batch_id)
         return self.command.plan(plan_upgrade(self._left, at, self.spec, self.command.request))
 
-    def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
-        pending = waiting_migrations(self._left, standing.lineage, self.spec)
+    def _migrated(self, committed: CommittedBatch, folder: DataPath) -> MigratedEvents | None:
+        pending = waiting_migrations(self._left, committed.lineage, self.spec)
         stateless = self.command.request.stateless
         if not pending and not stateless:
             return None
-        return MigratedEvents(self.spark, self._left, standing, pending, folder, keeps_none=stateless)
+        return MigratedEvents(self.spark, self._left, committed, pending, folder, keeps_none=stateless)
 
     def _folder(self, operation: Operation) -> DataPath:
         return self.home.seeds / operation.record.id
 
-    def _examined(self, standing: Standing, migrated: MigratedEvents | None) -> Examined:
+    def _examined(self, committed: CommittedBatch, migrated: MigratedEvents | None) -> Examined:
         examined = examine(self.spark, self.spec, self._left.platform)
         if migrated is None:
-            require_readable_state(self._left, standing.lineage, self.spec, examined.guarded.payload)
+            require_readable_state(self._left, committed.lineage, self.spec, examined.guarded.payload)
         else:
             require_in_reach(examined.guarded.payload, migrated.kept)
         require_own_tables_fit(self.spark, self._left, self.spec, examined.shapes(self.spec))
         return examined
 
-    def _require_whole(self, standing: Standing) -> None:
+    def _require_whole(self, committed: CommittedBatch) -> None:
         """Require that no batch was cut short after it had written, because it must run again by the spec of then."""
-        places = self.home.table_locations(standing.spec["sink"]["path"])
+        places = self.home.table_locations(committed.spec["sink"]["path"])
         written = [places[name] for name in STREAMED]
-        begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
-        require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)
+        begun = half_written_batch(self.spark, self.home.checkpoint(committed.lineage), committed.lineage, written)
+        require_whole(changes_between(decided_by(committed.spec), decisions_of(self.spec)), begun)
 
 
 def upgrade_copy(runner: ApplyRunner, plan: Plan[UpgradePlan], by: str) -> StreamCopy:

@@ -14,7 +14,7 @@ from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.state.lineages.origin import Origin
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.commands.switch import Switch
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Position of the new lineage in its source, which ``standing`` has.
+    """Position of the new lineage in its source, which ``committed`` has.
 
     ``excluded_ranges``: those that stay excluded. ``ids``: of each topic that the lineage has a position in.
     """
 
-    standing: Standing
+    committed: CommittedBatch
     excluded_ranges: ExcludedRanges
     ids: Mapping[str, str]
 
@@ -50,19 +50,19 @@ class PositionRunner(SparkRunner):
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage. Raises HalfWrittenBatch."""
         assert self.move is not None  # noqa: S101  the executor plans first
-        standing, excluded_ranges, ids = self.move.standing, self.move.excluded_ranges, self.move.ids
+        committed, excluded_ranges, ids = self.move.committed, self.move.excluded_ranges, self.move.ids
         examined = examine(self.spark, self.spec, self.home.platform)
-        require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        require_readable_state(self.home, committed.lineage, self.spec, examined.guarded.payload)
         records = EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}
-        state, handover = hand_over(
+        state, transfer = transfer_state(
             self.spark,
             self.home,
-            standing,
+            committed,
             new_record(self.home, self.spec),
-            Origin(self.command.name, epoch_ms(), standing.lineage, standing.batch_id),
+            Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id),
             same_source=False,
             records={**records, **(SOURCE_IDS_FILE.content(SourceIds(ids)) if ids else {})},
         )
-        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
-        self.begin(self.spec, examined, partitions, handover, operation)
+        partitions = partitions_of(committed.settings[PARTITIONS], self.spec.key_groups)
+        self.begin(self.spec, examined, partitions, transfer, operation)
         self.made.start(state)

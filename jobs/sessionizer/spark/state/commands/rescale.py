@@ -9,9 +9,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.transfer import hand_over
+from sessionizer.spark.state.lineages.transfer import transfer_state
+from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.commands.rescale import Rescale
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.rescale_plan import RescalePlan
-    from sessionizer.state.lineages.standing import Standing
 
 
 @dataclass(kw_only=True)
@@ -29,28 +29,28 @@ class RescaleRunner(SparkRunner):
 
     command: Rescale
     key_groups: int
-    _found: tuple[Standing, RescalePlan] | None = field(default=None, init=False)
+    _found: tuple[CommittedBatch, RescalePlan] | None = field(default=None, init=False)
 
     def plan_again(self, record: OperationRecord) -> Plan[RescalePlan]:  # noqa: ARG002  the interface
-        """Make the plan. Raises the errors of ``standing_of``, which keep a stream from being saved."""
-        standing = standing_of(self.home)
-        plan = self.command.plan(self.home.name, standing, self.key_groups)
-        self._found = standing, plan.decision
+        """Make the plan. Raises the errors of ``read_committed_batch``, which keep a stream from being saved."""
+        committed = read_committed_batch(self.home)
+        plan = self.command.plan(self.home.name, committed, self.key_groups)
+        self._found = committed, plan.decision
         return plan
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage. An approval of the file's spec that waits for the next driver stays."""
         assert self._found is not None  # noqa: S101  the executor plans first
-        (standing, decision), now = self._found, epoch_ms()
-        document = {**standing.spec, "key_groups": decision.now.key_groups}
-        spec = recorded_spec(document, SPEC_FILE.of(self.home, standing.lineage).path)
-        kept = SPEC_FILE.of(self.home, standing.lineage).require()
-        state, handover = hand_over(
+        (committed, decision), now = self._found, epoch_ms()
+        document = {**committed.spec, "key_groups": decision.now.key_groups}
+        spec = recorded_spec(document, SPEC_FILE.of(self.home, committed.lineage).path)
+        kept = SPEC_FILE.of(self.home, committed.lineage).require()
+        state, transfer = transfer_state(
             self.spark,
             self.home,
-            standing,
+            committed,
             LineageSpec(document, now, kept.desired_at if kept else 0),
-            Origin(self.command.name, now, standing.lineage, standing.batch_id),
+            Origin(self.command.name, now, committed.lineage, committed.batch_id),
         )
-        self.begin(spec, examine(self.spark, spec, self.home.platform), decision.now.partitions, handover, operation)
+        self.begin(spec, examine(self.spark, spec, self.home.platform), decision.now.partitions, transfer, operation)
         self.made.start(state)

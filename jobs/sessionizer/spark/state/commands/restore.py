@@ -18,8 +18,8 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import changes_of, has_way_back, replay_now, tables_of
 from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
 from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
-from sessionizer.state.lineages.handover import Handover
 from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.savepoints.manifest import saved_spec
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class RestoreRunner(SparkRunner):
         examined = examine(self.spark, spec, self.home.platform)
         partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
         with saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
-            self.begin(spec, examined, partitions, self._handover(saved), operation)
+            self.begin(spec, examined, partitions, self._transfer(saved), operation)
             self.made.start(saved.open_events)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
@@ -96,10 +96,10 @@ class RestoreRunner(SparkRunner):
             self._has_copied = False
             self.move.remove_copies(operation.permit)
 
-    def _handover(self, saved: SavedState) -> Handover:
+    def _transfer(self, saved: SavedState) -> StateTransfer:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
         excluded_ranges = self.plan.decision.decision.excluded_ranges
-        return Handover(
+        return StateTransfer(
             origin=Origin(self.command.name, now, manifest.lineage, manifest.batch_id, manifest.id),
             spec=LineageSpec(dict(manifest.spec), now),
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),

@@ -19,9 +19,9 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of
 from sessionizer.state.lineages.path import path_to
-from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.resolved_ranges import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.command import Decided, Plan
-    from sessionizer.state.lineages.handover import Handover
+    from sessionizer.state.lineages.state_transfer import StateTransfer
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -92,7 +92,7 @@ class SparkRunner(ABC):
         raise NotImplementedError(operation)
 
     def begin(
-        self, spec: StreamSpec, examined: Examined, partitions: int, handover: Handover, operation: Operation
+        self, spec: StreamSpec, examined: Examined, partitions: int, transfer: StateTransfer, operation: Operation
     ) -> None:
         """Prepare a new lineage by ``spec`` with so many ``partitions``. Nothing of it is made yet."""
         self.new = NewLineage(
@@ -101,7 +101,7 @@ class SparkRunner(ABC):
             spec=spec,
             examined=examined,
             partitions=partitions,
-            handover=handover,
+            transfer=transfer,
             permit=operation.permit,
             after=lambda step: self.say(f"new lineage: {step}"),
         )

@@ -11,7 +11,7 @@ from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
 from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
-from sessionizer.state.lineages.standing import Position, standing_of
+from sessionizer.state.lineages.committed_batch import Position, read_committed_batch
 from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.spark.state.lineages.source_beginning import Beginning
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.switch_plan import Start
 
 
@@ -34,7 +34,7 @@ class SwitchRunner(PositionRunner):
         """Make the plan for a user, with the time of the new source's first events. Writes nothing.
 
         Raises InvalidSpec if the spec changes too much, or nothing of its source, SourceUnreachable if the new source
-        does not answer, and the errors of ``standing_of``, which keep a stream from being saved.
+        does not answer, and the errors of ``read_committed_batch``, which keep a stream from being saved.
         """
         decision, beginning = self._decide()
         first = first_event_at(self.spark, self.spec, self.home.platform, beginning)
@@ -46,48 +46,48 @@ class SwitchRunner(PositionRunner):
 
     def _decide(self) -> tuple[SwitchPlan, Beginning]:
         """Look at both sources, and keep the new position."""
-        standing = standing_of(self.home)
-        kept, ids = self._kept(standing)
-        beginning = self._beginning(standing, kept)
-        excluded_ranges = read_excluded_ranges(self.home, standing.lineage)
+        committed = read_committed_batch(self.home)
+        kept, ids = self._kept(committed)
+        beginning = self._beginning(committed, kept)
+        excluded_ranges = read_excluded_ranges(self.home, committed.lineage)
         position = Position(self.spec.source.format, beginning.offset)
-        moved = replace(standing, position=position, seen_files=beginning.seen)
+        moved = replace(committed, position=position, seen_files=beginning.seen)
         self.move = Move(moved, excluded_ranges.select_topics(kept), ids)
-        return self._plan_of(standing, beginning, kept), beginning
+        return self._plan_of(committed, beginning, kept), beginning
 
-    def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
+    def _kept(self, committed: CommittedBatch) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the topics that keep their positions, and the ids of all topics of the new source."""
         source = self.spec.source
         if source.format != "kafka":
             return (), {}
         now = topic_ids(self.spark, self.home.name, source)
-        noted = read_source_ids(self.home, standing.lineage)
-        return topics_that_stay(standing.spec["source"], source, standing.position.offset, noted, now), now
+        noted = read_source_ids(self.home, committed.lineage)
+        return topics_that_stay(committed.spec["source"], source, committed.position.offset, noted, now), now
 
-    def _beginning(self, standing: Standing, kept: tuple[str, ...]) -> Beginning:
+    def _beginning(self, committed: CommittedBatch, kept: tuple[str, ...]) -> Beginning:
         found = beginning_of(self.spark, self.spec.source, self.home.platform, self.start)
         if not kept:
             return found
         return replace(
-            found, offset={**(found.offset or {}), **{topic: standing.position.offset[topic] for topic in kept}}
+            found, offset={**(found.offset or {}), **{topic: committed.position.offset[topic] for topic in kept}}
         )
 
-    def _plan_of(self, standing: Standing, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
-        changes = changes_between(decided_by(standing.spec), decisions_of(self.spec))
+    def _plan_of(self, committed: CommittedBatch, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
+        changes = changes_between(decided_by(committed.spec), decisions_of(self.spec))
         require_switch(changes)
-        left = recorded_spec(standing.spec, SPEC_FILE.of(self.home, standing.lineage).path)
+        left = recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
         rules = left.rules
         return SwitchPlan(
             stream=self.home.name,
-            lineage=standing.lineage,
-            batch_id=standing.batch_id,
+            lineage=committed.lineage,
+            batch_id=committed.batch_id,
             fingerprint=spec_fingerprint(self.spec),
             start=self.start,
             changes=tuple(map(str, changes)),
             begins=beginning.described,
-            unread=unread_of(self.spark, left.source, self.home.platform, standing, kept),
+            unread=unread_of(self.spark, left.source, self.home.platform, committed, kept),
             kept=kept,
-            read_until=standing.watermark_ms + rules.watermark_delay_ms if rules.clock.has_watermark else None,
-            excluded_ranges=tuple(read_excluded_ranges(self.home, standing.lineage).lines()),
+            read_until=committed.watermark_ms + rules.watermark_delay_ms if rules.clock.has_watermark else None,
+            excluded_ranges=tuple(read_excluded_ranges(self.home, committed.lineage).lines()),
             canary=self.command.terms,
         )

@@ -19,7 +19,7 @@ from sessionizer.errors import UnfaithfulState
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.group_logs import FirstLog, group_blobs, log_row
-from sessionizer.state.lineages.handover import PackedGroup, lost_in_packing
+from sessionizer.state.lineages.state_transfer import PackedGroup, lost_in_packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sessionizer.migrations.compiled import CompiledMigration
     from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.stream_spec.document.migration import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -58,7 +58,7 @@ MIGRATED: Final = "migrated"
 
 @dataclass(frozen=True)
 class MigratedEvents:
-    """The open events of the stream of ``home`` after ``standing``, and the ``pending`` migrations that they get.
+    """The open events of the stream of ``home`` after ``committed``, and the ``pending`` migrations that they get.
 
     ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
     all open events are left behind.
@@ -66,7 +66,7 @@ class MigratedEvents:
 
     spark: SparkSession
     home: StreamHome
-    standing: Standing
+    committed: CommittedBatch
     pending: tuple[Migration, ...]
     folder: DataPath
     keeps_none: bool = False
@@ -75,10 +75,10 @@ class MigratedEvents:
     def kept(self) -> KeptTypes:
         """The types that the migrated events have. Raises InvalidSpec, MigrationRefused. Reads no event."""
         if self.keeps_none:
-            return KeptTypes(self.standing.kept.time_mode)
+            return KeptTypes(self.committed.kept.time_mode)
         shape = from_arrow_schema(self._shape, prefer_timestamp_ntz=False)
         after = migrated_rows(self.spark.createDataFrame([], shape), self.compiled)
-        return KeptTypes(self.standing.kept.time_mode).add_payload(types_of(payload_of(after)))
+        return KeptTypes(self.committed.kept.time_mode).add_payload(types_of(payload_of(after)))
 
     def decide(self) -> None:
         """Decide the log of each key group by the rules so far, and keep the results. Reads the state once."""
@@ -130,7 +130,7 @@ class MigratedEvents:
 
     def applied(self) -> tuple[AppliedMigration, ...]:
         """Return the migrations of a lineage that begins with the migrated events."""
-        before = read_applied(self.home, self.standing.lineage)
+        before = read_applied(self.home, self.committed.lineage)
         return (*before, *applied_now(self.pending, epoch_ms()))
 
     @cached_property
@@ -146,27 +146,27 @@ class MigratedEvents:
 
     @cached_property
     def _state(self) -> KeptState:
-        return kept_state(self.home, self.standing)
+        return kept_state(self.home, self.committed)
 
     @cached_property
     def _spec(self) -> StreamSpec:
         """The spec that the lineage ran by so far."""
-        return recorded_spec(self.standing.spec, SPEC_FILE.of(self.home, self.standing.lineage).path)
+        return recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
 
     def _decided(self) -> DataFrame:
         return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))
 
     def _final_by_ms(self) -> int:
         """Return the moment (epoch ms) up to which sessions were over in the newest batch."""
-        standing = self.standing
-        if not Clock(standing.kept.time_mode).has_watermark:
-            return standing.batch_at
-        return planned_batch(self.home.checkpoint(standing.lineage), standing.batch_id).watermark_ms
+        committed = self.committed
+        if not Clock(committed.kept.time_mode).has_watermark:
+            return committed.batch_at
+        return planned_batch(self.home.checkpoint(committed.lineage), committed.batch_id).watermark_ms
 
     def _decider(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec, state, final_by_ms = self._spec, self._state, self._final_by_ms()
         key_groups, events = state.key_groups, state.events
-        shared = GroupRules(rules_of(spec), payload_so_far(spec, self.standing.kept), key_groups)
+        shared = GroupRules(rules_of(spec), payload_so_far(spec, self.committed.kept), key_groups)
         revision, migrations = state.revision, self.compiled
 
         def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -44,8 +44,8 @@ def preview_migrations(events: MigratedEvents) -> Preview:
     total = before.count()
     return Preview(
         stream=events.home.name,
-        lineage=events.standing.lineage,
-        batch_id=events.standing.batch_id,
+        lineage=events.committed.lineage,
+        batch_id=events.committed.batch_id,
         ids=tuple(each.id for each in events.pending),
         finished=counts.get(rows.SESSIONS, 0),
         events=total,

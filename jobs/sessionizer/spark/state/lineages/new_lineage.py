@@ -35,8 +35,8 @@ from sessionizer.spark.state.open_events import (
     reading_state,
 )
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
-from sessionizer.state.lineages.handover import Step, disagreement, write_records
 from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
+from sessionizer.state.lineages.state_transfer import Step, disagreement, write_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.lineages.handover import Blobs, Handover
+    from sessionizer.state.lineages.state_transfer import Blobs, StateTransfer
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _SEED_BATCH: Final = 0
@@ -56,7 +56,7 @@ _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @dataclass(slots=True)
 class NewLineage:
-    """A new lineage, which begins as ``handover`` says. ``spec``: what it runs by, ``examined`` against its source.
+    """A new lineage, which begins as ``transfer`` says. ``spec``: what it runs by, ``examined`` against its source.
 
     ``partitions``: of its state. ``permit`` returns only while the lease is known to be ours. ``after`` is called with
     each part that is over. Each part raises LeaseLost.
@@ -67,7 +67,7 @@ class NewLineage:
     spec: StreamSpec
     examined: Examined
     partitions: int
-    handover: Handover
+    transfer: StateTransfer
     permit: Callable[[], None]
     after: Callable[[Step], None]
     lineage: str = field(default="", init=False)
@@ -81,8 +81,8 @@ class NewLineage:
         or a kept state.
         """
         remove_abandoned(self.home)
-        self.lineage = make_lineage(self.home, self.handover.spec)
-        ORIGIN_FILE.of(self.home, self.lineage).write(self.handover.origin)
+        self.lineage = make_lineage(self.home, self.transfer.spec)
+        ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
         make_listed_folder(self.home.lineage(self.lineage).no_events)
         self._finish_part(Step.MADE)
         with reading_state(self.spark), self._settings():
@@ -101,22 +101,22 @@ class NewLineage:
 
     def set_position(self) -> None:
         """Set the position of the source, then write the files that Spark does not write."""
-        go_on_from(self.home.checkpoint(self.lineage), self.handover.offset, self.handover.seen)
+        go_on_from(self.home.checkpoint(self.lineage), self.transfer.offset, self.transfer.seen)
         self._finish_part(Step.POSITIONED)
-        write_records(self.home, self.lineage, self.handover)
+        write_records(self.home, self.lineage, self.transfer)
         self._finish_part(Step.RECORDED)
 
     def begin_canary(self, terms: Terms) -> None:
         """Begin the canary of the lineage. Rows that the user excluded are no sign that it is worse."""
-        if EXCLUDED_RANGES_FILE.name in self.handover.records:
+        if EXCLUDED_RANGES_FILE.name in self.transfer.records:
             terms = replace(terms, judges_refused=False)
         before = lineage_before(self.home, self.lineage)
-        begin_canary(self.home, self.lineage, self.handover.origin.verb, before, terms)
+        begin_canary(self.home, self.lineage, self.transfer.origin.verb, before, terms)
 
     def activate(self) -> str:
         """Make it the active lineage, and return it. From here on ``remove`` leaves it alone."""
         self._may_be_active = True
-        activate_lineage(self.home, self.lineage, self.handover.origin.parent)
+        activate_lineage(self.home, self.lineage, self.transfer.origin.parent)
         self.after(Step.ACTIVATED)
         return self.lineage
 
@@ -147,7 +147,7 @@ class NewLineage:
     def _seed(self, first_log: DataFrame) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""
         folder = self.home.punctuations(self.lineage)
-        punctuation.seed(folder, self.handover.watermark_ms, self.handover.timeouts)
+        punctuation.seed(folder, self.transfer.watermark_ms, self.transfer.timeouts)
         learned = OpenSessions(self.home.lineage(self.lineage).open_sessions)
 
         def write(emitted: DataFrame, batch_id: int) -> None:
@@ -170,7 +170,7 @@ class NewLineage:
 
     def _difference(self) -> str | None:
         """Say how the state differs from the given one, None if it does not."""
-        checkpoint, given = self.home.checkpoint(self.lineage), self.handover
+        checkpoint, given = self.home.checkpoint(self.lineage), self.transfer
         state = KeptState(checkpoint, _SEED_BATCH, self.spec.key_groups, open_event_schema(given.kept))
         with reading_state(self.spark):
             found = disagreement(self._blobs, blobs_in(self.spark, state))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -91,7 +91,7 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
 
 
 def unread_of(
-    spark: SparkSession, source: Source, home: Path, standing: Standing, kept: Collection[str] = ()
+    spark: SparkSession, source: Source, home: Path, committed: CommittedBatch, kept: Collection[str] = ()
 ) -> Unread:
     """Count the items of ``source`` that the stream has not read, without the topics that are ``kept``."""
     if source.format == "kafka" and kept:
@@ -102,18 +102,18 @@ def unread_of(
     unit = {"files": "files", "delta": "versions", "kafka": "records", "socket": "lines"}[source.format]
     try:
         check_reachable(source)
-        return Unread(unit, _unread(spark, source, home, standing), "a socket keeps nothing")
+        return Unread(unit, _unread(spark, source, home, committed), "a socket keeps nothing")
     except SessionizerError as error:
         return Unread(unit, None, str(error))
     except (PySparkException, JavaError) as error:  # a topic or table that is gone, which is why the user switches
         return Unread(unit, None, first_line(error))
 
 
-def _unread(spark: SparkSession, source: Source, home: Path, standing: Standing) -> int | None:
-    offset = standing.position.offset
+def _unread(spark: SparkSession, source: Source, home: Path, committed: CommittedBatch) -> int | None:
+    offset = committed.position.offset
     match source.format:
         case "files":
-            read = {file.uri for file in standing.seen_files}
+            read = {file.uri for file in committed.seen_files}
             return sum(file.uri not in read for file in files_there(spark, source, home))
         case "delta":
             newest = _newest_version(spark, located(source.path, home))

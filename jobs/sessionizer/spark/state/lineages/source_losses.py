@@ -15,8 +15,8 @@ from sessionizer.lineage.source_ids import known_ids, replaced, require_same_sou
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at
 from sessionizer.state.lineages.lost_events import (
-    GoingOn,
-    going_on_in_folder,
+    Continuation,
+    continuation_in_folder,
     going_on_in_table,
     going_on_in_topics,
 )
@@ -43,7 +43,7 @@ def going_on(
     offset: Any,  # noqa: ANN401  JSON
     noted: Mapping[str, str],
     lineage: str | None = None,
-) -> tuple[GoingOn, dict[str, str]]:
+) -> tuple[Continuation, dict[str, str]]:
     """Return where the source of ``spec`` can be read on after ``offset``, and its ids now.
 
     ``noted``: the recorded ids of the topics that were read. ``lineage``: the one whose begun batch reads files. Raises
@@ -60,7 +60,7 @@ def going_on(
             ), now
         case "delta":
             folder = folder_at(located(source.path, home.platform))
-            return (_continue_in_table(folder, offset, replaced=bool(others)) if offset else GoingOn(None)), now
+            return (_continue_in_table(folder, offset, replaced=bool(others)) if offset else Continuation(None)), now
         case "files":
             return _continue_in_folder(home, lineage, offset), now
         case "socket":
@@ -99,14 +99,14 @@ def _continue_in_topics(
     offset: Any,  # noqa: ANN401  JSON
     others: list[str],
     known: list[str],
-) -> GoingOn:
+) -> Continuation:
     if not offset:
-        return GoingOn(offset)
+        return Continuation(offset)
     earliest, latest = (offsets_at(spark, source, home.platform, Start(edge=edge)) for edge in Edge)
     return going_on_in_topics(offset, earliest, latest, others, known)
 
 
-def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> GoingOn:
+def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> Continuation:
     commits = commits_of(table)
     first = int(offset["reservoirVersion"])
     later = {} if replaced else {version: commit for version, commit in commits.items() if version >= first}
@@ -121,10 +121,10 @@ def _files_gone(table: DataPath, commit: DataPath) -> int:
     return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
 
 
-def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> GoingOn:  # noqa: ANN401  JSON
+def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> Continuation:  # noqa: ANN401  JSON
     checkpoint = home.checkpoint(lineage) if lineage else None
     newest = begun_batch(checkpoint) if checkpoint else None
     if checkpoint is None or newest is None or newest == committed_batch(checkpoint):
-        return GoingOn(offset)
+        return Continuation(offset)
     begun = files_of_batch(checkpoint, newest)
-    return going_on_in_folder(offset, begun, [uri for uri in begun if folder_at(uri).exists()])
+    return continuation_in_folder(offset, begun, [uri for uri in begun if folder_at(uri).exists()])

@@ -9,7 +9,7 @@ from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
-from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
+from sessionizer.state.lineages.state_transfer import StateTransfer, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.lineages.initial_log import DividedEvents
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
     from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.origin import Origin
-    from sessionizer.state.lineages.standing import Standing
 
 
-def hand_over(  # noqa: PLR0913  what a lineage begins with
+def transfer_state(  # noqa: PLR0913  what a lineage begins with
     spark: SparkSession,
     home: StreamHome,
-    standing: Standing,
+    committed: CommittedBatch,
     spec: LineageSpec,
     origin: Origin,
     *,
@@ -37,8 +37,8 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     runs_on: bool = False,
     records: Mapping[str, JsonObject] | None = None,
     migrated: MigratedEvents | None = None,
-) -> tuple[KeptState | DividedEvents, Handover]:
-    """Return the state after the committed batch of ``standing``, for a new lineage by ``spec``.
+) -> tuple[KeptState | DividedEvents, StateTransfer]:
+    """Return the state after the committed batch of ``committed``, for a new lineage by ``spec``.
 
     ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``runs_on``: whether the
     stream runs on, because a copy of it with other tables gets the lineage. ``records``: other files of the lineage, by
@@ -46,36 +46,36 @@ def hand_over(  # noqa: PLR0913  what a lineage begins with
     Raises HalfWrittenBatch, MigrationRefused.
     """
     if not runs_on:
-        _require_whole(spark, home, standing)
-    state = kept_state(home, standing)
+        _require_whole(spark, home, committed)
+    state = kept_state(home, committed)
     with reading_state(spark):
         timeouts = read_timeouts(spark, state)
-    applied = read_applied(home, standing.lineage) if migrated is None else migrated.applied()
-    handover = Handover(
+    applied = read_applied(home, committed.lineage) if migrated is None else migrated.applied()
+    transfer = StateTransfer(
         origin=origin,
         spec=spec,
-        kept=standing.kept if migrated is None else migrated.kept,
-        watermark_ms=standing.watermark_ms,
-        offset=standing.position.offset,
-        seen=standing.seen_files,
+        kept=committed.kept if migrated is None else migrated.kept,
+        watermark_ms=committed.watermark_ms,
+        offset=committed.position.offset,
+        seen=committed.seen_files,
         timeouts=timeouts,
         records={
-            **records_beside(home, standing.lineage, same_source=same_source),
+            **records_beside(home, committed.lineage, same_source=same_source),
             **(records or {}),
             **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
         },
-        punctuations=unread_punctuations(home, standing),
+        punctuations=unread_punctuations(home, committed),
     )
     if migrated is None:
-        return state, handover
+        return state, transfer
     migrated.decide()
-    return migrated.migrate(int(spec.document["key_groups"])), handover
+    return migrated.migrate(int(spec.document["key_groups"])), transfer
 
 
-def _require_whole(spark: SparkSession, home: StreamHome, standing: Standing) -> None:
+def _require_whole(spark: SparkSession, home: StreamHome, committed: CommittedBatch) -> None:
     """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
-    places = home.table_locations(standing.spec["sink"]["path"])
+    places = home.table_locations(committed.spec["sink"]["path"])
     tables = [places[name] for name in STREAMED]
-    begun = half_written_batch(spark, home.checkpoint(standing.lineage), standing.lineage, tables)
+    begun = half_written_batch(spark, home.checkpoint(committed.lineage), committed.lineage, tables)
     if begun is not None:
         raise HalfWrittenBatch(home.name, begun)

@@ -17,7 +17,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
 from sessionizer.spark.state.savepoints.saved_state import seen_in
-from sessionizer.state.lineages.standing import FILES
+from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.switch_plan import Edge, Start
 from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.restores.resolved_ranges import (

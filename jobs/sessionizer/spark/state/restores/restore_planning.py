@@ -11,16 +11,16 @@ from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, located
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.canary.judging import USUAL
+from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.state.lineages.source_losses import gone_from_source
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import seen_in
+from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
-from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judging import Terms
+    from sessionizer.lineage.canary.judge import Terms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove

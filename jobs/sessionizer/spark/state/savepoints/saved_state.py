@@ -27,7 +27,7 @@ from sessionizer.spark.state.open_events import (
     reading_state,
 )
 from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
-from sessionizer.state.lineages.standing import FILES
+from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, require_same_line
 

@@ -18,10 +18,10 @@ from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import numbered_by_group, whole_logs
 from sessionizer.spark.state.open_events import kept_state, opened, read_timeouts, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, savepoint_table
-from sessionizer.spark.state.savepoints.counting import counted_logs, held_by
-from sessionizer.state.lineages.standing import require_unchanged
-from sessionizer.state.savepoints.making import Making
+from sessionizer.spark.state.savepoints.event_counts import counted_logs, held_by
+from sessionizer.state.lineages.committed_batch import require_unchanged
 from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.spark.state.savepoints.counting import Held
-    from sessionizer.state.lineages.standing import Standing
-    from sessionizer.state.savepoints.making import SavepointRequest
+    from sessionizer.spark.state.savepoints.event_counts import Held
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 
 _READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
 """Table property that turns statistics off.
@@ -48,7 +48,7 @@ _FILES_PER_TABLE: Final = 64
 def make_savepoint(
     spark: SparkSession,
     stream: StreamHome,
-    standing: Standing,
+    committed: CommittedBatch,
     asked: SavepointRequest,
     after: Callable[[str], None],
 ) -> Manifest:
@@ -57,22 +57,22 @@ def make_savepoint(
     ``after`` is called with each step that is over. Raises BatchOutrun, UnusableSavepoint while another process makes
     it, UnwritablePath, DiskFull and Spark's errors. All of that is noted in the savepoint, which is failed then.
     """
-    making = Making.of(stream, standing, asked, after)
-    done = making.begin()
+    writer = SavepointWriter.of(stream, committed, asked, after)
+    done = writer.begin()
     if done is not None:
         return done
-    with making.noting_failure():
-        tables = _Tables(spark, making)
-        state = kept_state(stream, standing)
+    with writer.noting_failure():
+        tables = _Tables(spark, writer)
+        state = kept_state(stream, committed)
         held, timeouts = tables.write_state(state)
-        require_unchanged(stream, standing)  # from here on the checkpoint may lose the batch
+        require_unchanged(stream, committed)  # from here on the checkpoint may lose the batch
         after("state")
         tables.write_open_events(state)
         after("open events")
         tables.write_seen_files()
         after("seen files")
-        counts = held.counts(timeouts, len(standing.seen_files))
-        return making.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {JAVA: java_version(spark)})
+        counts = held.counts(timeouts, len(committed.seen_files))
+        return writer.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {JAVA: java_version(spark)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +80,34 @@ class _Tables:
     """The tables of a savepoint that is being made."""
 
     spark: SparkSession
-    making: Making
+    target: SavepointWriter
 
     def write_state(self, state: KeptState) -> tuple[Held, int]:
         """Write the logs of the key groups and the clients' changed timeouts.
 
         Returns the counts of the logs, and the number of timeouts.
         """
-        standing = self.making.standing
-        spec = recorded_spec(standing.spec, SPEC_FILE.of(self.making.stream, standing.lineage).path)
+        committed = self.target.committed
+        spec = recorded_spec(committed.spec, SPEC_FILE.of(self.target.stream, committed.lineage).path)
         with reading_state(self.spark):
             logs = numbered_by_group(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
-            self.making.after("logs of the key groups")
+            self.target.after("logs of the key groups")
             timeouts = read_timeouts(self.spark, state)
         columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
         self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
-        return held_by(savepoint_table(self.spark, self.making.home, GROUP_LOGS)), len(timeouts)
+        return held_by(savepoint_table(self.spark, self.target.home, GROUP_LOGS)), len(timeouts)
 
     def write_open_events(self, state: KeptState) -> None:
         """Write the open events of the logs that were written, as typed rows. So the state is read once."""
-        logs = saved_logs(self.spark, self.making.home, state.key_groups)
-        partitions = min(int(self.making.standing.settings[PARTITIONS]), _FILES_PER_TABLE)
+        logs = saved_logs(self.spark, self.target.home, state.key_groups)
+        partitions = min(int(self.target.committed.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
             self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state))
 
     def write_seen_files(self) -> None:
         """Write the files that a source of files counts as read. For another source the table is empty."""
-        seen = self.making.standing.seen_files
+        seen = self.target.committed.seen_files
         columns = [
             pa.array([file.uri for file in seen], pa.string()),
             pa.array([file.changed_at for file in seen], pa.int64()),
@@ -119,4 +119,4 @@ class _Tables:
 
     def _write(self, part: str, frame: DataFrame, compression: str = "snappy") -> None:
         writer = frame.write.format("delta").mode("errorifexists").options(**_READ_WHOLE, compression=compression)
-        writer.save(uri_of(self.making.home.part(part)))
+        writer.save(uri_of(self.target.home.part(part)))

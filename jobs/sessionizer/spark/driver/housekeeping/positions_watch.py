@@ -67,12 +67,12 @@ class PositionsWatch:
 
     def look(self) -> None:
         """Note the positions if it is time. Never raises."""
-        signs, now = self._prepared.signs, epoch_ms()
-        if now < self._next or not signs.positions or (self._thread is not None and self._thread.is_alive()):
+        heartbeat, now = self._prepared.heartbeat, epoch_ms()
+        if now < self._next or not heartbeat.positions or (self._thread is not None and self._thread.is_alive()):
             return
         self._next = now + EVERY_MS
         record = PositionsRecord(
-            at=now, lineage=signs.beat.lineage, batch_id=signs.beat.batch_id, partitions=signs.positions
+            at=now, lineage=heartbeat.beat.lineage, batch_id=heartbeat.beat.batch_id, partitions=heartbeat.positions
         )
         self._thread = threading.Thread(target=self._note, args=(record,), name="positions", daemon=True)
         self._thread.start()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.origin import Origin
-    from sessionizer.state.lineages.standing import Standing
 
 Blobs: TypeAlias = tuple[str, ...]
 """The SHA-256 of each blob of a key group's log, oldest first."""
@@ -45,7 +45,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class StateTransfer:
     """The state that a new lineage begins with, without open events.
 
     ``offset``: where the source of events goes on, as Spark writes it, or the files ``seen``. None means its beginning.
@@ -86,26 +86,26 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
     }
 
 
-def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonObject]:
-    """Return the punctuations of a stream that no batch up to that of ``standing`` has read. Raises OSError."""
-    folder, checkpoint = home.punctuations(standing.lineage), home.checkpoint(standing.lineage)
-    read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, standing.batch_id, PUNCTUATIONS)}
+def unread_punctuations(home: StreamHome, committed: CommittedBatch) -> dict[str, JsonObject]:
+    """Return the punctuations of a stream that no batch up to that of ``committed`` has read. Raises OSError."""
+    folder, checkpoint = home.punctuations(committed.lineage), home.checkpoint(committed.lineage)
+    read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, committed.batch_id, PUNCTUATIONS)}
     unread = [name for name in names_in(folder) if name.endswith(".json") and name not in read and name[0] != "."]
     found = {name: examine_data_json(folder / name).value for name in unread}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def write_records(home: StreamHome, lineage: str, handover: Handover) -> None:
+def write_records(home: StreamHome, lineage: str, transfer: StateTransfer) -> None:
     """Write the files of a lineage that Spark does not write. Raises UnwritablePath, DiskFull.
 
     ``settle`` writes the types of a stream's first lineage, because they mark it as active, which it is not yet.
     """
-    for name, value in handover.records.items():
+    for name, value in transfer.records.items():
         write_json(home.lineage(lineage).records / name, value)
-    for name, value in handover.punctuations.items():
+    for name, value in transfer.punctuations.items():
         publish_json(home.punctuations(lineage) / name, value)
-    if handover.origin.parent is not None:
-        TYPES_FILE.of(home, lineage).write(handover.kept)
+    if transfer.origin.parent is not None:
+        TYPES_FILE.of(home, lineage).write(transfer.kept)
 
 
 def settle(home: StreamHome, lineage: str, kept: KeptTypes) -> None:

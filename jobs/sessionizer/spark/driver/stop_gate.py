@@ -17,7 +17,7 @@ class GateClosed(Exception):
     """Raised at the start of a batch that must not run."""
 
 
-class BatchGate:
+class StopGate:
     """A gate that lets batches through one at a time until it is closed. It asks ``must_stop`` before each."""
 
     def __init__(self, must_stop: Callable[[], bool]) -> None:

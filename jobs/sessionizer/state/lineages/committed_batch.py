@@ -46,7 +46,7 @@ class Position(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CommittedBatch:
     """A committed batch of a lineage, and the records to resume from it. ``proof``: Spark's log entries of the batch.
 
     ``watermark_ms``: the watermark of the next batch. Times are epoch ms.
@@ -65,7 +65,7 @@ class Standing:
     proof: str
 
 
-def standing_of(home: StreamHome, batch_id: int | None = None, *, to_upgrade: bool = False) -> Standing:
+def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_upgrade: bool = False) -> CommittedBatch:
     """Read the stream of ``home`` as it is after ``batch_id``, by default after the newest batch that is over.
 
     ``to_upgrade``: also if another line of Spark or Delta made its checkpoint, or an earlier release its state. Raises
@@ -91,16 +91,16 @@ def standing_of(home: StreamHome, batch_id: int | None = None, *, to_upgrade: bo
     if spec is None or kept is None or record is None:
         raise DamagedFile(home.lineage(lineage).root, "it lacks spec.json or types.json")
     facts = _facts(home, lineage, chosen, str(spec.document["source"]["format"]))
-    return Standing(lineage=lineage, batch_id=chosen, spec=spec.document, kept=kept, record=record, **facts)
+    return CommittedBatch(lineage=lineage, batch_id=chosen, spec=spec.document, kept=kept, record=record, **facts)
 
 
-def require_unchanged(home: StreamHome, standing: Standing) -> None:
+def require_unchanged(home: StreamHome, committed: CommittedBatch) -> None:
     """Raise BatchOutrun if the batch is no longer kept or was replaced."""
     proof = _require_batch(
-        home, standing.batch_id, lambda: proof_of_batch(home.checkpoint(standing.lineage), standing.batch_id)
+        home, committed.batch_id, lambda: proof_of_batch(home.checkpoint(committed.lineage), committed.batch_id)
     )
-    if proof != standing.proof:
-        raise BatchOutrun(home.name, standing.batch_id, "another batch took its place")
+    if proof != committed.proof:
+        raise BatchOutrun(home.name, committed.batch_id, "another batch took its place")
 
 
 def _chosen(home: StreamHome, lineage: str, batch_id: int | None) -> int:

@@ -12,8 +12,8 @@ from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.files import read_consistently
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.checkpoint.state_files import version_files
-from sessionizer.cli.looking.look import Look
-from sessionizer.cli.looking.words import moment, size, table_text
+from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun

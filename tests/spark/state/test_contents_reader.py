@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.cli.looking.comparing import open_events, side_of
-from sessionizer.cli.looking.look import Look
+from sessionizer.cli.inspect.compare import open_events, side_of
+from sessionizer.cli.inspect.look import Look
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToShow
-from sessionizer.inspection.inspecting import inspect
+from sessionizer.inspection.inspect import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.comparing import compared
+from sessionizer.spark.state.comparison import compared
 from sessionizer.spark.state.foreign_rows import count_rows
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.retained import retained_batch

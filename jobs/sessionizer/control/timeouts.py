@@ -31,16 +31,16 @@ A driver that cannot reach its lease ends itself earlier.
 """
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     """The limits that ``read_status`` takes, in ms."""
 
     startup_grace_ms: int = STARTUP_GRACE_MS
     stale_after_ms: int = STALE_AFTER_MS
 
 
-def patience(environment: Mapping[str, str] = os.environ) -> Patience:
+def configured_timeouts(environment: Mapping[str, str] = os.environ) -> Timeouts:
     """Return the installation's limits. Raises InvalidSpec for an invalid duration."""
-    return Patience(
+    return Timeouts(
         _either(environment, "startup_grace", STARTUP_GRACE_MS),
         _either(environment, "stale_limit", STALE_AFTER_MS),
     )

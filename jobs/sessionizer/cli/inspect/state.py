@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.looking.comparing import compare
-from sessionizer.cli.looking.look import Look
-from sessionizer.cli.looking.timeline import timeline
-from sessionizer.cli.looking.words import where_json
+from sessionizer.cli.inspect.compare import compare
+from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.timeline import timeline
+from sessionizer.cli.inspect.words import where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import InvalidSpec

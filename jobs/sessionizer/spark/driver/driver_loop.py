@@ -25,12 +25,12 @@ from sessionizer.lineage.canary.canary_watch import CanaryWatch
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.spark.driver.batch_files import require_folder
-from sessionizer.spark.driver.chores.chores import Chores
-from sessionizer.spark.driver.gate import BatchGate
+from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+from sessionizer.spark.driver.housekeeping.housekeeping import Housekeeping
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.preparation import Preparation
 from sessionizer.spark.driver.query_watch import POLL_OF_A_STORE_S, POLL_S, QueryWatch, cut_off
-from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.driver.stop_gate import StopGate
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.gate import StopSignals
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.spark.driver.prepared_query import PreparedQuery
+    from sessionizer.spark.driver.stop_gate import StopSignals
 
 ANNOUNCED: Final = (
     "when the stream has read what is there now, every session is closed for good, and the stream is over. "
@@ -59,7 +59,7 @@ TURNED_AWAY: Final = (
 )
 
 
-class DriverLife:
+class DriverLoop:
     """The life of the driver that holds ``lease``, by the spec that is ``running``."""
 
     def __init__(
@@ -78,13 +78,13 @@ class DriverLife:
         self._signals, self._say = signals, say
         self._canary: CanaryWatch | None = None
         self._judged = 0
-        self._signs = VitalSigns(home, lease)
-        self._gate = BatchGate(self._must_stop)
+        self._heartbeat = HeartbeatWriter(home, lease)
+        self._gate = StopGate(self._must_stop)
         disks = [disk for disk in (home.control_base, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
-        self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
+        self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, disks)
         self._poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
-        self._report = RunReporter(lambda: driver_run(home, self._spec, self._signs.beat), say)
+        self._report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
 
     def run(self) -> tuple[ExitOutcome, int | None]:
         """Run to the end, and return how it ended and the last batch, if any.
@@ -96,9 +96,9 @@ class DriverLife:
 
     def _run(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
-        with self._signs.beating():
+        with self._heartbeat.beating():
             self._prepared = self._prepare()
-        self._chores = Chores(self._prepared, self._options.until, self._say)
+        self._housekeeping = Housekeeping(self._prepared, self._options.until, self._say)
         for each in read_excluded_ranges(self._home, self._prepared.lineage).lines():
             self._say(f"left out of the source, to quarantine: {each}")
         if passed_over := files_passed_over(self._spec.source, self._home.platform):
@@ -111,15 +111,15 @@ class DriverLife:
         else:
             self._run_to_end(self._end_condition())
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
-        self._chores.end()
+        self._housekeeping.end()
         self._prepared.spark.stop()
-        self._signs.history.flush(epoch_ms())
-        if self._signs.beat.batch_id is not None:
-            self._say(progress_line(self._signs.beat))
-        return outcome, self._signs.beat.batch_id
+        self._heartbeat.history.flush(epoch_ms())
+        if self._heartbeat.beat.batch_id is not None:
+            self._say(progress_line(self._heartbeat.beat))
+        return outcome, self._heartbeat.beat.batch_id
 
     def _begin(self) -> None:
-        self._signs.say(phase=Phase.STARTING)
+        self._heartbeat.say(phase=Phase.STARTING)
         self._canary = CanaryWatch.begun_by(self._home, self._lease.uid)
         for line in self._running.lines():
             self._say(line)
@@ -140,12 +140,12 @@ class DriverLife:
         name, metrics = self._spec.name, driver_metrics(self._spec.name)
         spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
         self._signals.take_over()
-        self._signs.came_on()
+        self._heartbeat.came_on()
         preparation = Preparation(
             running=self._running,
             home=self._home,
             gate=self._gate,
-            signs=self._signs,
+            heartbeat=self._heartbeat,
             permit=self._lease_watch.require,
             tables=self._tables,
         )
@@ -157,7 +157,7 @@ class DriverLife:
 
     def ends_with(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver reports after ``error`` ended its life. The history is written before."""
-        self._signs.history.flush(epoch_ms())
+        self._heartbeat.history.flush(epoch_ms())
         return error if self._canary is None else self._canary.translate_error(error)
 
     def _run_to_end(self, until: Until) -> None:
@@ -174,7 +174,7 @@ class DriverLife:
         sessions that are over by now.
         """
         if until is Until.STOPPED:
-            return self._chores.follows_a_quiet_source
+            return self._housekeeping.follows_a_quiet_source
         return not self._spec.rules.clock.has_watermark
 
     def _drain_lineage(self) -> None:
@@ -230,7 +230,7 @@ class DriverLife:
                 break
             self._watch.look(self._prepared.spark, query)
             self._tell_progress()
-            self._chores.do(query)
+            self._housekeeping.do(query)
             self._judge(query)
             time.sleep(self._poll_s)
         if self._gate.refused:
@@ -259,7 +259,7 @@ class DriverLife:
             self._say(self._canary.line(log.life))
 
     def _tell_progress(self) -> None:
-        beat = self._signs.beat
+        beat = self._heartbeat.beat
         if beat.batch_id is not None:
             self._report.note_progress(beat.lineage)
         line = self._progress.line(beat, epoch_ms())

@@ -18,7 +18,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.redaction import redacted_and_cut
-from sessionizer.spark.state.looking import read_sessions_of
+from sessionizer.spark.state.contents_reader import read_sessions_of
 from sessionizer.state.lineages.retained import retained_batch
 
 if TYPE_CHECKING:

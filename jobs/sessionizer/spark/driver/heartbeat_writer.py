@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 BEAT_EVERY_S: Final = 3.0
 
 
-class VitalSigns:
+class HeartbeatWriter:
     """The driver's record of its own state. Every change is written to the control directory."""
 
     def __init__(self, home: StreamHome, lease: Lease) -> None:
@@ -196,19 +196,19 @@ class VitalSigns:
 class ProgressListener(StreamingQueryListener):
     """A listener that passes on Spark's events about one query."""
 
-    def __init__(self, signs: VitalSigns) -> None:
-        self._signs = signs
+    def __init__(self, heartbeat: HeartbeatWriter) -> None:
+        self._heartbeat = heartbeat
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Ignore it: the first beat comes with the first batch, until then the driver is starting."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Report a committed batch."""
-        self._signs.progressed(event.progress)
+        self._heartbeat.progressed(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Report a trigger that found nothing to do."""
-        self._signs.idled()
+        self._heartbeat.idled()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Ignore it, because the driver notices by itself."""

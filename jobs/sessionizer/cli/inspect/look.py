@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.cli.looking.words import groups_text, keys_text, moment, session_lines, size, where_line
+from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, where_line
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ class Look:
     @classmethod
     def of(cls, spark: SparkSession, found: Retained) -> Look:
         """Make a look at a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
-        from sessionizer.spark.state.looking import kept_state_of, rules_of_batch  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import kept_state_of, rules_of_batch  # noqa: PLC0415  fast --help
 
         return cls(spark, found, kept_state_of(found), rules_of_batch(found))
 
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
         """Return the open sessions of one key."""
-        from sessionizer.spark.state.looking import read_sessions_of  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import read_sessions_of  # noqa: PLC0415  fast --help
 
         group, sessions = read_sessions_of(self.spark, self.found, key)
         head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
@@ -61,7 +61,7 @@ class Look:
 
     def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
         """Return the contents of all key groups, or of one. Raises InvalidSpec for an unknown ``group``."""
-        from sessionizer.spark.state.looking import read_contents, read_timers  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import read_contents, read_timers  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
         if group is not None and group >= self.state.key_groups:

@@ -1,4 +1,4 @@
-"""Making of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
+"""SavepointWriter of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.room import first_line, unwritable
+from sessionizer.home.disk.disk_space import first_line, unwritable
 from sessionizer.home.names import STREAMED, minted_id
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +54,22 @@ class SavepointRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class SavepointWriter:
     """A savepoint of ``stream`` that is being made at ``home``. ``after`` is called with each finished step."""
 
     stream: StreamHome
-    standing: Standing
+    committed: CommittedBatch
     home: SavepointHome
     asked: SavepointRequest
     after: Callable[[str], None]
 
     @classmethod
     def of(
-        cls, stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
-    ) -> Making:
+        cls, stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
+    ) -> SavepointWriter:
         """Prepare the requested savepoint. Nothing is written."""
         home = SavepointHome.of(asked.folder, asked.id or minted_id(epoch_ms()))
-        return cls(stream, standing, home, asked, after)
+        return cls(stream, committed, home, asked, after)
 
     def begin(self) -> Manifest | None:
         """Mark the savepoint as being made and remove the remains of a killed process.
@@ -110,32 +110,32 @@ class Making:
         self, kind: Kind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
     ) -> Manifest:
         """Write the manifest. ``versions``: of programs used beyond this process. Raises UnwritablePath, DiskFull."""
-        standing = self.standing
+        committed = self.committed
         manifest = Manifest(
             id=self.home.id,
             kind=kind,
             stream=self.stream.name,
-            owner=standing.record.owner,
-            lineage=standing.lineage,
-            batch_id=standing.batch_id,
-            batch_at=standing.batch_at,
+            owner=committed.record.owner,
+            lineage=committed.lineage,
+            batch_id=committed.batch_id,
+            batch_at=committed.batch_at,
             made_at=epoch_ms(),
             live=self.asked.live,
-            checkpoint_format=standing.record.checkpoint_format,
-            revision=standing.record.revision,
-            spec=standing.spec,
-            time_mode=standing.kept.time_mode,
-            payload_types=standing.kept.payload,
-            position=standing.position,
-            watermark_ms=standing.watermark_ms,
+            checkpoint_format=committed.record.checkpoint_format,
+            revision=committed.record.revision,
+            spec=committed.spec,
+            time_mode=committed.kept.time_mode,
+            payload_types=committed.kept.payload,
+            position=committed.position,
+            watermark_ms=committed.watermark_ms,
             sinks=tuple(self._sinks()),
             counts=counts,
             earliest_due_ms=earliest_due_ms,
-            fingerprint=replace(present_fingerprint(versions), configuration=standing.settings),
+            fingerprint=replace(present_fingerprint(versions), configuration=committed.settings),
             files=tuple(data_files(self.home)),
             former_sinks=tuple(self._former_sinks()),
-            source_ids=read_source_ids(self.stream, standing.lineage),
-            migrations=read_applied(self.stream, standing.lineage),
+            source_ids=read_source_ids(self.stream, committed.lineage),
+            migrations=read_applied(self.stream, committed.lineage),
         )
         write_manifest(self.home, manifest)
         add_mark(self.stream, self._mark(manifest))
@@ -153,21 +153,21 @@ class Making:
         )
 
     def _explained(self, error: Exception) -> Exception:
-        standing = self.standing
+        committed = self.committed
         if isinstance(error, SessionizerError):
             return error
-        if standing.batch_id in committed_batches(self.stream.checkpoint(standing.lineage)):
+        if committed.batch_id in committed_batches(self.stream.checkpoint(committed.lineage)):
             return error
-        return BatchOutrun(self.stream.name, standing.batch_id, first_line(error))
+        return BatchOutrun(self.stream.name, committed.batch_id, first_line(error))
 
     def _sinks(self) -> list[SinkTable]:
-        places = self.stream.table_locations(self.standing.spec["sink"]["path"])
+        places = self.stream.table_locations(self.committed.spec["sink"]["path"])
         versions = {name: self._version(places[name]) for name in STREAMED}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 
     def _former_sinks(self) -> list[FormerSink]:
         """Return the tables in folders that the stream wrote to before ``sink.path`` was changed."""
-        now = self.standing.spec["sink"]["path"]
+        now = self.committed.spec["sink"]["path"]
         folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
         return [
             FormerSink(folder, name, self._version(self.stream.table_locations(folder)[name]))
@@ -176,4 +176,4 @@ class Making:
         ]
 
     def _version(self, location: str) -> int | None:
-        return version_with_batch(folder_at(location), self.standing.lineage, self.standing.batch_id)
+        return version_with_batch(folder_at(location), self.committed.lineage, self.committed.batch_id)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.looking.look import Look
-from sessionizer.cli.looking.words import moment, one_line, session_lines, where_json
+from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
-from sessionizer.home.disk.room import first_line
+from sessionizer.home.disk.disk_space import first_line
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.canary.judging import late_backlog_line
-from sessionizer.spark.driver.chores.lookups import Lookups
-from sessionizer.spark.driver.chores.positions_watch import PositionsWatch
-from sessionizer.spark.driver.chores.rehearsal import Rehearsal
+from sessionizer.lineage.canary.judge import late_backlog_line
+from sessionizer.spark.driver.housekeeping.lookups import Lookups
+from sessionizer.spark.driver.housekeeping.positions_watch import PositionsWatch
+from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
@@ -32,14 +32,14 @@ TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 FOLDER_EVERY_MS: Final = 60_000
 
 
-class Chores:
+class Housekeeping:
     """Housekeeping of the driver of ``prepared``. The driver ends by itself unless ``until`` is STOPPED.
 
     ``say`` takes a line of text.
     """
 
     def __init__(self, prepared: PreparedQuery, until: Until, say: Callable[[str], None]) -> None:
-        self._prepared, self._signs, self._say = prepared, prepared.signs, say
+        self._prepared, self._heartbeat, self._say = prepared, prepared.heartbeat, say
         self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
@@ -105,10 +105,10 @@ class Chores:
     def _remove_taken_punctuations(self) -> None:
         """Remove punctuations that were read. A failure costs disk space, not the stream."""
         try:
-            self._taken.sweep(self._signs.beat.batch_id)
+            self._taken.sweep(self._heartbeat.beat.batch_id)
         except OSError as error:
             self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
-            self._taken.swept = self._signs.beat.batch_id
+            self._taken.swept = self._heartbeat.beat.batch_id
 
     def _announce_timeouts(self) -> None:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
@@ -127,8 +127,8 @@ class Chores:
     def _say_warnings(self) -> None:
         warnings = [each.warning for each in (self._timeouts, self._folder) if each is not None and each.warning]
         warning = "; ".join(warnings) or None
-        if warning != self._signs.beat.warning:
-            self._signs.say(warning=warning)
+        if warning != self._heartbeat.beat.warning:
+            self._heartbeat.say(warning=warning)
 
     def _tell_of_late_backlog(self) -> None:
         """Warn once in a driver's life, and only after a batch."""
@@ -145,17 +145,17 @@ class Chores:
         rehearsal = self._rehearsal
         if rehearsal is None or not rehearsal.is_due(self._prepared.batch_log.added):
             return
-        if self._signs.is_caught_up(epoch_ms(), query.status):
+        if self._heartbeat.is_caught_up(epoch_ms(), query.status):
             rehearsal.begin()
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
         if self._idle is None:
             return
-        now, events_at = epoch_ms(), self._signs.take_events_at()
+        now, events_at = epoch_ms(), self._heartbeat.take_events_at()
         if events_at is not None:
             self._idle.saw_events(events_at)
-        beat = self._signs.beat
-        caught_up = self._signs.is_caught_up(now, query.status)
+        beat = self._heartbeat.beat
+        caught_up = self._heartbeat.is_caught_up(now, query.status)
         latest_due_ms = self._prepared.open_sessions.latest_due_ms
         floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:

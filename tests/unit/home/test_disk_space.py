@@ -11,8 +11,8 @@ import pytest
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
-from sessionizer.home.disk import room
-from sessionizer.home.disk.room import RESERVE, Reserve, require_room, unwritable
+from sessionizer.home.disk import disk_space
+from sessionizer.home.disk.disk_space import RESERVE, Reserve, require_room, unwritable
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -31,7 +31,7 @@ def test_any_other_refusal_is_terminal() -> None:
 
 def test_a_disk_with_room_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_room([tmp_path, tmp_path / "absent"])
-    monkeypatch.setattr(room, "LEAST_ROOM", 2**63)
+    monkeypatch.setattr(disk_space, "LEAST_ROOM", 2**63)
     with pytest.raises(DiskFull, match="bytes are left"):
         require_room([tmp_path])
 

@@ -25,16 +25,16 @@ from sessionizer.lineage.excluded_ranges import (
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_abandoned, remove_lineage
-from sessionizer.state.lineages.handover import (
-    Handover,
+from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
+from sessionizer.state.lineages.state_transfer import (
     PackedGroup,
+    StateTransfer,
     disagreement,
     lost_in_packing,
     records_beside,
     settle,
     write_records,
 )
-from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_p
     excluded_ranges = ExcludedRanges(
         (ExcludedRange("a*", files=("file:/a",)), ExcludedRange("c:0:5", records=Records("c", 0, 5, 6)))
     )
-    handed = Handover(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
+    handed = StateTransfer(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
     write_records(home, first, replace(handed, records=EXCLUDED_RANGES_FILE.content(excluded_ranges)))
     assert read_excluded_ranges(home, first) == excluded_ranges
     write_records(home, second, replace(handed, records=records_beside(home, first)))
@@ -200,7 +200,7 @@ def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: P
     home = stream_at(tmp_path)
     lineage, kept = make_lineage(home, None), KeptTypes("event_time", {"amount": ["long"]})
     ORIGIN_FILE.of(home, lineage).write(Origin("seed", 7))
-    write_records(home, lineage, Handover(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
+    write_records(home, lineage, StateTransfer(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
     assert active_lineage(home) is None
     assert abandoned_lineages(home) == [lineage]
     assert ORIGIN_FILE.of(home, lineage).require() == Origin("seed", 7, None, NO_BATCH)

@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.log_entries import source_kind
-from sessionizer.cli.looking.words import moment, size
+from sessionizer.cli.inspect.words import moment, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.checkpoint.descriptions import Operator
     from sessionizer.inspection.finding import Finding
-    from sessionizer.inspection.inspecting import Inspection
+    from sessionizer.inspection.inspect import Inspection
 
 
 def inspection_lines(found: Inspection, counts: Sequence[dict[str, Any]] | None, *, settings: bool) -> list[str]:

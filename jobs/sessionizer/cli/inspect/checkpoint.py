@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
+from sessionizer.cli.inspect.inspection_words import finding_lines, inspection_lines
 from sessionizer.cli.places import AsJson, Master, spark_master
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.roots import folder_at, is_local
 
 if TYPE_CHECKING:
-    from sessionizer.inspection.inspecting import Inspection
+    from sessionizer.inspection.inspect import Inspection
 
 checkpoint = typer.Typer(no_args_is_help=True, help="Look at any checkpoint of Spark.")
 
@@ -37,7 +37,7 @@ def inspect_checkpoint(
     master: Master = None,
 ) -> None:
     """Describe a checkpoint and its damage. If a query cannot go on with it, the exit code is 17."""
-    from sessionizer.inspection.inspecting import inspect  # noqa: PLC0415  fast --help
+    from sessionizer.inspection.inspect import inspect  # noqa: PLC0415  fast --help
 
     folder = folder_at(location, "FOLDER-OR-URI")
     found = inspect(folder, deep=deep)

@@ -11,7 +11,7 @@ from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.room import unwritable
+from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import uri_of
 from sessionizer.state.lineages.origin import savepoints_begun_from
 from sessionizer.state.savepoints.beginning import Condemned, read_engaged, readers_of, write_data_record

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.looking.look import Look
-from sessionizer.cli.looking.words import moment, table_text
+from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.words import moment, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.state.comparing import Comparison
+    from sessionizer.spark.state.comparison import Comparison
     from sessionizer.state.savepoints.manifest import Manifest
 
     Side = Retained | tuple[SavepointHome, Manifest]
@@ -55,7 +55,7 @@ def compare(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     shelf = savepoints_folder(where, folder)
     sides = [side_of(where, shelf, each) for each in (before, now)]
-    from sessionizer.spark.state.comparing import compared  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.comparison import compared  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
     say(f"starting Spark to compare two states of {stream}")

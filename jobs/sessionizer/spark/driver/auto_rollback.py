@@ -17,7 +17,7 @@ from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active
 from sessionizer.lineage.checkpoint_record import require_data_here
-from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.failures.passing import passes
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rollback import RollbackRunner
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.options import DriverOptions
 
 
-def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
+def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
     """Roll back to the lineage before if the active one failed its canary and the user approved a rollback.
 
     Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
@@ -44,8 +44,8 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
     active = active_lineage(home)
     if active is not None:
         require_data_here(home, active)  # an older release may leave a lineage that it cannot read
-    signs = VitalSigns(home, lease)
-    with signs.beating(works=True):
+    heartbeat = HeartbeatWriter(home, lease)
+    with heartbeat.beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
