@@ -27,7 +27,8 @@ help:
 	@echo "make docs       the documentation as a site, in dist/site"
 	@echo "make lock       resolve requirements.lock anew"
 
-.tools/chromium: docker/ensure-chromium
+# after Java, because both may have to be installed by the one package manager
+.tools/chromium: docker/ensure-chromium | .tools/java
 	@mkdir -p .tools
 	sh docker/ensure-chromium
 	@touch $@
@@ -101,7 +102,9 @@ lint: .venv/.installed
 quick: lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/unit -q -m "not long" -n 2
 
-test: .jars/.archived .tools/chromium lint
+# jars come over the network and mypy uses one processor: what the tests need is made while their code is checked
+test: .venv/.installed
+	@$(MAKE) --no-print-directory --jobs 3 .jars/.archived .tools/chromium lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: .jars/.archived .tools/chromium .tools/azurite .tools/prometheus/promtool

@@ -32,13 +32,15 @@ _LINE_LIMIT = 200
 class CanaryWatch:
     """An undecided ``canary`` in the driver ``uid``.
 
-    ``ends`` are those of earlier drivers, which have not failed it yet.
+    ``ends`` are those of earlier drivers, which have not failed it yet. ``judged``: batches of this driver that were
+    judged.
     """
 
     home: StreamHome
     uid: str
     canary: CanaryRecord
     ends: Sequence[End] = ()
+    judged: int = 0
 
     @classmethod
     def begun_by(cls, home: StreamHome, uid: str) -> CanaryWatch | None:
@@ -84,6 +86,17 @@ class CanaryWatch:
         )
         if verdict.outcome is Outcome.FAILED:
             raise failure_of(self.home, self.canary)
+
+    def judge_batches(self, log: BatchLog) -> str | None:
+        """Judge by the batches that were added to ``log`` since the last call. Returns a line once it is decided.
+
+        Raises LineageUnfit or LineageLeft if the lineage fails.
+        """
+        if self.canary.outcome is not None or log.added == self.judged:
+            return None
+        self.judged = log.added
+        self.judge(log.life)
+        return None if self.canary.outcome is None else self.line(log.life)
 
     def translate_error(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver ends with: the failed canary if ``error`` leads to it, else ``error``."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
@@ -27,10 +25,10 @@ from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.spark.driver.batch_files import require_folder
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.driver.housekeeping.housekeeping import Housekeeping
-from sessionizer.spark.driver.options import Until
+from sessionizer.spark.driver.options import WILL_DRAIN, Until
 from sessionizer.spark.driver.preparation import Preparation
-from sessionizer.spark.driver.query_watch import POLL_OF_A_STORE_S, POLL_S, QueryWatch, cut_off
-from sessionizer.spark.driver.stop_gate import StopGate
+from sessionizer.spark.driver.query_watch import QueryWatch, cut_off
+from sessionizer.spark.driver.stop_gate import REFUSED_BATCH, StopGate
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
@@ -49,14 +47,6 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.spark.driver.prepared_query import PreparedQuery
     from sessionizer.spark.driver.stop_gate import StopSignals
-
-ANNOUNCED: Final = (
-    "when the stream has read what is there now, every session is closed for good, and the stream is over. "
-    "To resume it later, stop it now and use --until caught-up"
-)
-TURNED_AWAY: Final = (
-    "stop requested: stopped before the next batch. Spark logs a GateClosed error for it, which is expected"
-)
 
 
 class DriverLoop:
@@ -77,12 +67,9 @@ class DriverLoop:
         self._query: StreamingQuery | None = None
         self._signals, self._say = signals, say
         self._canary: CanaryWatch | None = None
-        self._judged = 0
         self._heartbeat = HeartbeatWriter(home, lease)
         self._gate = StopGate(self._must_stop)
-        disks = [disk for disk in (home.control_base, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
-        self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, disks)
-        self._poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
+        self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, home)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
         self._report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
 
@@ -124,7 +111,7 @@ class DriverLoop:
         for line in self._running.lines():
             self._say(line)
         if self._options.until is Until.DRAINED:
-            self._say(ANNOUNCED)
+            self._say(WILL_DRAIN)
         if plain():
             self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
@@ -232,9 +219,9 @@ class DriverLoop:
             self._tell_progress()
             self._housekeeping.do(query)
             self._judge(query)
-            time.sleep(self._poll_s)
+            time.sleep(self._watch.poll_s)
         if self._gate.refused:
-            self._say(TURNED_AWAY)
+            self._say(REFUSED_BATCH)
         error = query.exception()
         if error is not None and not self._gate.refused:
             self._lease_watch.look()
@@ -246,17 +233,13 @@ class DriverLoop:
 
         A query whose lineage fails ends as a stopped one does.
         """
-        log = self._prepared.batch_log
-        if self._canary is None or self._canary.canary.outcome is not None or self._judged == log.added:
-            return
-        self._judged = log.added
         try:
-            self._canary.judge(log.life)
+            line = None if self._canary is None else self._canary.judge_batches(self._prepared.batch_log)
         except (LineageUnfit, LineageLeft):
             self._watch.stop(self._prepared.spark, query, self._say)
             raise
-        if self._canary.canary.outcome is not None:
-            self._say(self._canary.line(log.life))
+        if line is not None:
+            self._say(line)
 
     def _tell_progress(self) -> None:
         beat = self._heartbeat.beat

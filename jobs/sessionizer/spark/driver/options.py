@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Until(StrEnum):
@@ -18,6 +19,12 @@ class Until(StrEnum):
 
     The stream is over then.
     """
+
+
+WILL_DRAIN: Final = (
+    "when the stream has read what is there now, every session is closed for good, and the stream is over. "
+    "To resume it later, stop it now and use --until caught-up"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
@@ -10,18 +12,19 @@ from pyspark.errors import PySparkException
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.disk_space import require_room
+from sessionizer.home.roots import is_local
 from sessionizer.spark.driver.batch_observation import observed_batch
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.lease.watch import LeaseWatch
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
     from sessionizer.spark.driver.stop_gate import StopGate
 
@@ -33,10 +36,13 @@ STUCK_AFTER_MS: Final = 600_000
 
 
 class QueryWatch:
-    """A watch over the driver's queries, one after the other. ``disks``: folders on the disks that they write to."""
+    """A watch over the driver's queries, one after the other, and over the disks that they write to."""
 
-    def __init__(self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, disks: Sequence[Path]) -> None:
-        self._heartbeat, self._gate, self._lease, self._disks = heartbeat, gate, lease, disks
+    def __init__(self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, home: StreamHome) -> None:
+        self._heartbeat, self._gate, self._lease = heartbeat, gate, lease
+        written = (home.control_base, home.data, Path(tempfile.gettempdir()))
+        self._disks = [folder for folder in written if isinstance(folder, Path)]
+        self.poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
         self._next_look = 0.0
 
     def look(self, spark: SparkSession, query: StreamingQuery) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.errors import SessionizerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+REFUSED_BATCH: Final = (
+    "stop requested: stopped before the next batch. Spark logs a GateClosed error for it, which is expected"
+)
 
 
 class GateClosed(Exception):
