@@ -121,10 +121,11 @@ def state(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
     repetitions: Annotated[int, typer.Option(help="Turns that count; one more warms the JVM.")] = 3,
+    only_upgrades: Annotated[bool, typer.Option("--only-upgrades", help="Not the commands that have peers.")] = False,
 ) -> None:
     """Time the commands on a stream's state, over a million open sessions, beside their peers."""
     dataset = state_verbs.quick() if quick else state_verbs.MILLION
-    record = state_verbs.measured(dataset, 1 if quick else repetitions, typer.echo)
+    record = state_verbs.measured(dataset, 1 if quick else repetitions, typer.echo, only_upgrades=only_upgrades)
     results_file = SCRATCH / f"{dataset.name}.json"
     results_file.write_text(json.dumps(record, indent=1))
     typer.echo("\n".join([*state_verbs.lines(record), f"figures are in {results_file}"]))

@@ -37,7 +37,7 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
+from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data.generator import stored
@@ -150,8 +150,8 @@ class Bench:
         """Repartition a copy of the same checkpoint with Spark's own private method, which works in place."""
         self.spark._streamingCheckpointManager.repartition(str(copy), self.other_partitions())  # noqa: SLF001  the peer is private
 
-    def turn(self, number: int) -> None:
-        """Do all work once, each command next to its peer."""
+    def beside_peers(self, number: int) -> None:
+        """Run each command that has a peer once, next to it."""
         made: list[tuple[SavepointHome, Manifest]] = []
         self.timed(SHOW_WARM, self.show)
         self.timed("canonical savepoint", lambda: made.append(self.savepoint(number, native=False)))
@@ -165,34 +165,46 @@ class Bench:
         install(*made[1], copy)
         self.timed("Spark's repartition", lambda: self.repartition(copy))
         self.timed("rescale", self.rescale)
+
+    def upgrade(self, number: int) -> None:
+        """Upgrade the stream in place, then with a migration."""
         upgrades = Upgrades(self.spark, self.home, self.folder / "streams")
         for what, took in upgrades.turn(number).items():
             self.took.setdefault(what, []).append(took)
         self.steps = upgrades.steps
 
 
-def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> dict[str, Any]:
+def measured(
+    dataset: Dataset, repetitions: int, say: Callable[[str], None], *, only_upgrades: bool = False
+) -> dict[str, Any]:
     """Return the seconds of each command and of its peer, with the medians of all turns but the first."""
     folder = RUNS / dataset.name
     shutil.rmtree(folder, ignore_errors=True)
     home = _streamed(dataset, folder, say)
     spark = spark_session("benchmark state", "local[2]", SETTINGS)
     bench = Bench(spark, home, folder, _a_key(dataset))
-    bench.timed(SHOW_COLD, bench.show)
+    if not only_upgrades:
+        bench.timed(SHOW_COLD, bench.show)
     for number in range(repetitions + 1):
-        bench.turn(number)
+        if not only_upgrades:
+            bench.beside_peers(number)
+        bench.upgrade(number)
         say(f"state {number}/{repetitions}: {', '.join(f'{what} {took[-1]}' for what, took in bench.took.items())}")
-    counts = complete_savepoint(home.savepoints, "canonical-0", epoch_ms())[1].counts
+    counts = next(
+        each.manifest.counts
+        for each in savepoints_in(home.savepoints, epoch_ms())
+        if each.manifest and each.manifest.counts
+    )
     spark.stop()
     medians = {what: median(took[1:] or took) for what, took in bench.took.items()}
     return {
         "workload": NAME,
-        "open_sessions": counts.sessions if counts else None,
-        "open_events": counts.events if counts else None,
+        "open_sessions": counts.sessions,
+        "open_events": counts.events,
         "seconds": bench.took,
         "median_s": medians,
         "steps_of_the_last_migration_s": bench.steps,
-        "ratios": {what: round(medians[what] / medians[peer], 2) for what, peer, _ in PROMISES},
+        "ratios": {what: round(medians[what] / medians[peer], 2) for what, peer, _ in PROMISES if what in medians},
         "load_after": machine.load_average(),
     }
 
@@ -200,18 +212,23 @@ def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> 
 def lines(record: dict[str, Any]) -> Iterator[str]:
     """Yield the record as lines to print."""
     yield f"{record['open_sessions']:,} open sessions of {record['open_events']:,} events"
+    median_s = record["median_s"]
     for what, peer, at_most in PROMISES:
-        median_s = record["median_s"]
+        if what not in median_s:
+            continue
         yield (
             f"{what}: {median_s[what]:.1f} s, {peer}: {median_s[peer]:.1f} s: {record['ratios'][what]} × "
             f"(promised: at most {at_most} ×)"
         )
     for what, at_most_s in UPGRADES.items():
-        yield f"{what}: {record['median_s'][what]:.1f} s (promised: at most {at_most_s:.0f} s)"
+        yield f"{what}: {median_s[what]:.1f} s (promised: at most {at_most_s:.0f} s)"
     steps = ", ".join(f"{name} {took}" for name, took in record["steps_of_the_last_migration_s"].items())
     yield f"its steps in the last turn (s): {steps}"
-    cold, warm = (record["median_s"][what] for what in (SHOW_COLD, SHOW_WARM))
-    yield f"{SHOW_WARM}: {cold} s in a fresh JVM, {warm} s in a warm one (promised: 2 s)"
+    if SHOW_COLD in median_s:
+        yield (
+            f"{SHOW_WARM}: {median_s[SHOW_COLD]} s in a fresh JVM, {median_s[SHOW_WARM]} s in a warm one "
+            "(promised: 2 s)"
+        )
 
 
 def _streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> StreamHome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,6 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind, differences
@@ -69,13 +69,13 @@ def diff(  # noqa: PLR0913  one parameter per option
     if events:
         from sessionizer.spark.state.savepoints.canonical_tables import (  # noqa: PLC0415  fast --help
             difference_in_events,
-            savepoint_table,
+            saved_events,
         )
 
         say("starting Spark to compare the open events")
         spark = started_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
         with named_failures(stream), reading(homes[0], "savepoint diff"), reading(homes[1], "savepoint diff"):
-            counts = difference_in_events(*(savepoint_table(spark, each, OPEN_EVENTS) for each in homes))
+            counts = difference_in_events(*map(partial(saved_events, spark), homes, manifests))
         spark.stop()
     if as_json:
         told = {"changes": [asdict(change) for change in changes], "events": counts or None}

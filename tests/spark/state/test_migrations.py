@@ -19,16 +19,22 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.migration_preview import preview_migrations
+from sessionizer.spark.state.open_events import reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import has_table, saved_events
+from sessionizer.spark.state.savepoints.event_counts import recounted
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import Step
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.event import AdmittedEvent
     from sessionizer.core.definition.outcome import Outcome
     from sessionizer.migrations.preview import Preview
+    from sessionizer.state.savepoints.manifest import Manifest
 
 START_MS = 1_750_000_000_000
 Click = tuple[str, str | None, int, str, str, str, float, str]
@@ -147,7 +154,8 @@ class Migrated:
     stage: Stage
     lineages: tuple[str, str]
     files: dict[str, Sequence[Click]]
-    saved: tuple[str, ...]
+    saved: Manifest
+    saved_without_rows: Manifest
     preview: Preview
     divided: Divided
 
@@ -221,13 +229,14 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     assert not again.look().is_needed
     request = SavepointRequest(home.savepoints, "after", "after")
     manifest = make_savepoint(spark, home, read_committed_batch(home), request, lambda _: None)
+    bare = replace(request, id="bare", with_rows=False)
+    without_rows = make_savepoint(spark, home, read_committed_batch(home), bare, lambda _: None)
     for number, clicks in enumerate(AFTER, len(files)):
         files[write(stage, number, clicks)] = clicks
         catch_up(spark, stage)
     drain(spark, stage)
     assert stage.lineage
-    saved = tuple(each.id for each in manifest.migrations)
-    return Migrated(stage, (before, stage.lineage), files, saved, preview, divided)
+    return Migrated(stage, (before, stage.lineage), files, manifest, without_rows, preview, divided)
 
 
 def divide_counted(spark: SparkSession, decided: MigratedEvents) -> Divided:
@@ -311,11 +320,33 @@ def test_migrated_events_are_evaluated_once_and_kept_as_blobs(migrated: Migrated
     assert found.evaluated == preview.events, "each once"
 
 
+def test_a_savepoint_without_rows_has_the_same_events(spark: SparkSession, migrated: Migrated) -> None:
+    shelf, manifests = migrated.stage.stream_home.savepoints, (migrated.saved, migrated.saved_without_rows)
+    homes = [SavepointHome.of(shelf, each.id) for each in manifests]
+    assert [has_table(each, OPEN_EVENTS) for each in manifests] == [True, False]
+    assert manifests[0].counts == manifests[1].counts
+    with reading_state(spark):
+        counted = [recounted(spark, *each) for each in zip(homes, manifests, strict=True)]
+        frames = [saved_events(spark, *each) for each in zip(homes, manifests, strict=True)]
+        assert frames[0].schema == frames[1].schema
+        rows, opened = (sorted(map(repr, frame.collect())) for frame in frames)
+    assert counted[1] == {GROUP_LOGS: counted[0][OPEN_EVENTS]}
+    assert rows == opened != []
+
+
+def test_the_savepoint_before_the_upgrade_has_no_rows(migrated: Migrated) -> None:
+    shelf = migrated.stage.stream_home.savepoints
+    (found,) = (each for each in savepoints_in(shelf, epoch_ms()) if each.id.startswith("apply-"))
+    _, manifest = complete_savepoint(shelf, found.id, epoch_ms())
+    assert (manifest.lineage, manifest.live) == (migrated.lineages[0], False)
+    assert (has_table(manifest, GROUP_LOGS), has_table(manifest, OPEN_EVENTS)) == (True, False)
+
+
 def test_the_lineage_and_its_savepoints_keep_which_were_applied(migrated: Migrated) -> None:
     home, (before, after) = migrated.stage.stream_home, migrated.lineages
     assert [each.id for each in read_applied(home, after)] == IDS
     assert read_applied(home, before) == ()
-    assert list(migrated.saved) == IDS
+    assert [each.id for each in migrated.saved.migrations] == IDS
     assert waiting_migrations(home, after, migrated.stage.spec()) == ()
     edited = new_spec()
     edited["migrations"][0]["key"] = "who"

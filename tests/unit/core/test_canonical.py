@@ -24,9 +24,10 @@ from sessionizer.core.wire.canonical import (
     KEY_GROUP,
     canonical_schema,
     code_admissions,
+    coded_schema,
     comes_back,
+    decode_admissions,
     log_of,
-    told_schema,
     typed_rows,
 )
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, decode, encode, mark_admitted
@@ -188,27 +189,27 @@ def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
     assert (admitted_with(second), second.column_names) == (Caps(), SMALL.names)
 
 
-def test_admissions_pass_as_text_and_name_the_columns_that_an_event_has_then() -> None:
+def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then() -> None:
     bare = SMALL.remove(SMALL.get_field_index("payload_amount"))
     log = [mark_admitted(table_of(["a", "b"]), 7, CAPS), mark_admitted(table_of(["c"], bare), 7, None)]
     rows = typed_rows(log, 0)
-    told = code_admissions(rows)
-    text = told.cast(told_schema(rows.schema))
-    assert text.schema.field(ADMISSION).type == pa.string()
-    assert [len(table) for table in log_of(text)] == [2, 1]
+    coded, texts = code_admissions(rows)
+    assert coded.schema.equals(coded_schema(rows.schema))
+    assert len(texts) == 2
+    told = decode_admissions(coded, [*texts, *texts, json.dumps({"turn": 9, "late_before_ms": 0})])
+    assert [len(table) for table in log_of(told)] == [2, 1]
     disordered = told.take(pa.array([2, 1, 0]))
     assert [admitted_with(table) for table in log_of(disordered)] == [CAPS, None]
     assert comes_back(disordered, stored(log_of(rows.take(pa.array([2, 1, 0])))))
     assert not comes_back(disordered, log)
-    later = code_admissions(rows, lambda columns: [*columns, "payload_new"])
+    later = decode_admissions(*code_admissions(rows, lambda columns: [*columns, "payload_new"]))
     assert [each["columns"] for each in map(json.loads, later.column(ADMISSION).to_pylist())] == [
         ["payload_amount", "payload_new"],
         ["payload_amount", "payload_new"],
         ["payload_new"],
     ]
     assert later.drop_columns([ADMISSION]).equals(rows.drop_columns([ADMISSION]))
-    empty = typed_rows([], 0, SMALL)
-    assert log_of(code_admissions(empty).cast(told_schema(empty.schema))) == []
+    assert log_of(decode_admissions(*code_admissions(typed_rows([], 0, SMALL)))) == []
 
 
 def test_a_log_that_lost_or_changed_a_row_does_not_come_back() -> None:

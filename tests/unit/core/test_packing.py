@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import packing, schema
-from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, told_schema, typed_rows
+from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, typed_rows
 from sessionizer.core.wire.codec import decode, mark_admitted
 from sessionizer.core.wire.packing import packed, shares
 
@@ -49,28 +49,23 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
     return typed_rows(log, 0)
 
 
-def told(rows: pa.Table) -> pa.Table:
-    """The rows as Spark passes them on: with their admissions as text."""
-    return code_admissions(rows).cast(told_schema(rows.schema))
-
-
 @pytest.mark.usefixtures("divided_at_once")
 @settings(max_examples=100, deadline=None)
 @given(
     events=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 3)), min_size=1, max_size=40),
     at_a_time=st.integers(1, 7),
     seed=st.integers(),
-    as_text=st.booleans(),
+    coded=st.booleans(),
 )
 def test_each_group_gets_its_rows_and_all_of_them(
-    events: list[tuple[str, int]], at_a_time: int, seed: int, *, as_text: bool
+    events: list[tuple[str, int]], at_a_time: int, seed: int, *, coded: bool
 ) -> None:
-    rows = told(rows_of(events)) if as_text else rows_of(events)
+    rows, admissions = code_admissions(rows_of(events)) if coded else (rows_of(events), None)
     groups = [ord(key) % 3 for key in rows.column(schema.KEY).to_pylist()]
     grouped = rows.append_column(GROUP, pa.array(groups, pa.int32()))
     mixed = grouped.take(pa.array(random.Random(seed).sample(range(len(groups)), len(groups)), pa.int64()))
     of_group: dict[int, list[bytes]] = {}
-    for share in shares(mixed.combine_chunks().to_batches(max_chunksize=at_a_time), GROUP):
+    for share in shares(mixed.combine_chunks().to_batches(max_chunksize=at_a_time), GROUP, admissions):
         of_group.setdefault(share.group, []).append(share.blob)
     assert set(of_group) == set(groups)
     for group, found in of_group.items():

@@ -18,7 +18,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
-from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.state.lineages.retained import Retained, retained_batch
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
@@ -97,11 +96,11 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
 def open_events(spark: SparkSession, side: Side) -> DataFrame:
     """Return the canonical rows of one side. Evaluate them in ``reading_state``."""
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
-    from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
 
     if isinstance(side, Retained):
         return read_open_events(spark, Look.of(spark, side).state)
-    return savepoint_table(spark, side[0], OPEN_EVENTS)
+    return saved_events(spark, *side)
 
 
 def name_of(side: Side) -> str:

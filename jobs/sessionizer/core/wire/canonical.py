@@ -14,6 +14,7 @@ The columns are those of ``schema.event_schema``, with the unit in the names of 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import reduce
 from itertools import accumulate
@@ -31,7 +32,7 @@ from sessionizer.core.wire.codec import admitted_after, admitted_with, continues
 from sessionizer.core.wire.wide import log_tables, narrowed, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Int64s = NDArray[np.int64]
 
@@ -112,23 +113,38 @@ def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
     return rows.take(pa.array(positions))
 
 
-def code_admissions(rows: pa.Table, renamed: Callable[[Sequence[str]], list[str]] | None = None) -> pa.Table:
-    """Return canonical rows with their admissions as JSON, each text once, which costs less than structs.
+def code_admissions(
+    rows: pa.Table, renamed: Callable[[Sequence[str]], list[str]] | None = None
+) -> tuple[pa.Table, list[str]]:
+    """Return canonical rows with a number in place of each admission, and the different admissions as JSON.
 
+    A number has 8 bytes and an admission 130, which cost more than the event itself on its way through Spark.
     ``renamed`` returns the columns that an event has from now on, if it came with the given ones.
     """
-    codes, texts = np.zeros(rows.num_rows, np.int32), list[str]()
+    codes, texts = np.zeros(rows.num_rows, np.int64), list[str]()
     for admission, positions in _batches(rows):
-        codes[positions] = len(texts)
         texts.append(json.dumps({**admission, "columns": (renamed or list)(admission["columns"])}))
-    told = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(texts, pa.string()))
+        codes[positions] = _code_of(texts[-1])
+    return rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, pa.array(codes)), texts
+
+
+def coded_schema(canonical: pa.Schema) -> pa.Schema:
+    """Return the ``canonical`` schema with the numbers of ``code_admissions``."""
+    place = canonical.get_field_index(ADMISSION)
+    return canonical.set(place, canonical.field(place).with_type(pa.int64()))
+
+
+def decode_admissions(rows: pa.Table, texts: Iterable[str]) -> pa.Table:
+    """Return rows of ``code_admissions`` with their admissions as JSON. ``texts``: those of all of its calls."""
+    by_code = dict(sorted((_code_of(text), text) for text in texts))
+    places = np.searchsorted(list(by_code), rows.column(ADMISSION).to_numpy()).astype(np.int32)
+    told = pa.DictionaryArray.from_arrays(pa.array(places), pa.array(by_code.values(), pa.string()))
     return rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, told)
 
 
-def told_schema(canonical: pa.Schema) -> pa.Schema:
-    """Return the ``canonical`` schema with admissions as text, in which Spark passes them on."""
-    place = canonical.get_field_index(ADMISSION)
-    return canonical.set(place, canonical.field(place).with_type(pa.string()))
+def _code_of(text: str) -> int:
+    """Return the number of an admission. Each task finds the same one, because it follows from the text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
@@ -192,7 +208,6 @@ def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:
 def _batches_by_text(admissions: pa.ChunkedArray) -> Iterator[tuple[dict[str, Any], Int64s]]:
     """Yield the batches as ``_batches`` does. There are few texts, so rows are sorted by one small number."""
     coded = admissions.combine_chunks()
-    coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
     known = [json.loads(text) for text in coded.dictionary.to_pylist()]
     ranked = sorted(range(len(known)), key=lambda code: (known[code]["turn"], known[code]["late_before_ms"], code))
     codes = np.argsort(ranked)[coded.indices.to_numpy()]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import ADMISSION, comes_back, log_of, taken
+from sessionizer.core.wire.canonical import comes_back, decode_admissions, log_of, taken
 from sessionizer.core.wire.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -44,18 +44,21 @@ class Share(NamedTuple):
     without_timeout: int
 
 
-def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[Share]:
-    """Yield canonical rows as shares. The number of the new group of each row is in the column ``group``."""
+def shares(batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[str] | None = None) -> Iterator[Share]:
+    """Yield canonical rows as shares. The number of the new group of each row is in the column ``group``.
+
+    ``admissions``: the texts of all rows that ``canonical.code_admissions`` made.
+    """
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         waiting.append(batch)
         size += batch.get_total_buffer_size()
         if size >= DIVIDED_BYTES:
-            yield from _divided(waiting, group)
+            yield from _divided(waiting, group, admissions)
             waiting, size = [], 0
     if waiting:
-        yield from _divided(waiting, group)
+        yield from _divided(waiting, group, admissions)
 
 
 def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
@@ -66,11 +69,10 @@ def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
     return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
 
 
-def _divided(batches: list[pa.RecordBatch], group: str) -> Iterator[Share]:
+def _divided(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[Share]:
     rows = pa.Table.from_batches(batches).combine_chunks()
-    place = rows.schema.get_field_index(ADMISSION)
-    if rows.schema.field(place).type == pa.string():
-        rows = rows.set_column(place, ADMISSION, rows.column(place).dictionary_encode())
+    if admissions is not None:
+        rows = decode_admissions(rows, admissions)
     groups = rows.column(group).to_numpy()
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))

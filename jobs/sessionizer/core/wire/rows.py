@@ -18,6 +18,9 @@ OPEN: Final = "open"
 OPEN_EVENTS: Final = "open_events"
 """Open events by ``canonical.canonical_schema``. Only a history emits them, never the operator."""
 
+ADMISSIONS: Final = "admissions"
+"""Admissions of the open events of a migration as a JSON list, if these have numbers in their place."""
+
 OPEN_SESSIONS: Final = "open_sessions"
 LATER: Final = "later"
 """Kinds that only a history emits, as counts without blobs.

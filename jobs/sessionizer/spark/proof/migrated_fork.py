@@ -31,7 +31,6 @@ from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.state_transfer import StateTransfer
@@ -75,15 +74,13 @@ def _seed(
 ) -> DataPath:
     """Make a lineage of the migrated events in a home of its own, and return its checkpoint."""
     committed = migrated.committed
-    with reading_state(spark):
-        timeouts = read_timeouts(spark, kept_state(home, committed))
     transfer = StateTransfer(
         origin=Origin("prove", epoch_ms()),
         spec=LineageSpec(document_of(recording.spec), epoch_ms()),
         kept=migrated.kept,
         watermark_ms=committed.watermark_ms,
         offset=None,
-        timeouts=timeouts,
+        timeouts=migrated.timeouts(),
     )
     partitions = int(committed.settings[PARTITIONS])
     with TemporaryDirectory(prefix="sessionizer-prove-") as control:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,6 +37,12 @@ def open_events_in(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
 
     blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
     return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
+
+
+def admissions_in(emitted: DataFrame) -> list[str]:
+    """Return the different admissions of emitted open events whose admissions are numbers."""
+    blobs = emitted.where(F.col("kind") == rows.ADMISSIONS).select("blob").distinct().collect()
+    return sorted({text for row in blobs for text in json.loads(bytes(row.blob))})
 
 
 def counts_in(emitted: DataFrame) -> dict[str, int]:

@@ -93,7 +93,7 @@ def _widest(name: str, types: list[Any]) -> pa.Field:
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
     """Read every open event, by ``canonical_schema``. Evaluate it in ``reading_state``."""
-    return opened(log_blobs(spark, state), state)
+    return opened(log_blobs(spark, state), state.key_groups, state.events)
 
 
 def read_at_head(spark: SparkSession, state: KeptState) -> DataFrame:
@@ -114,10 +114,13 @@ def at_head(open_events: DataFrame, revision: str, events: pa.Schema) -> DataFra
     return open_events.mapInArrow(bring, from_arrow_schema(after, prefer_timestamp_ntz=False))
 
 
-def opened(logs: DataFrame, state: KeptState) -> DataFrame:
-    """Open the events in the ``logs`` of a state, in the form of ``log_blobs``. Call it in ``few_blobs_at_a_time``."""
-    shape = from_arrow_schema(canonical_schema(state.events), prefer_timestamp_ntz=False)
-    return logs.mapInArrow(_opener(state.key_groups, state.events), shape)
+def opened(logs: DataFrame, key_groups: int, events: pa.Schema) -> DataFrame:
+    """Open the events in ``logs``, in the form of ``log_blobs``. Call it in ``few_blobs_at_a_time``.
+
+    ``events``: columns that take all of them.
+    """
+    shape = from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False)
+    return logs.mapInArrow(_opener(key_groups, events), shape)
 
 
 def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:

@@ -45,12 +45,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """A user's request: a savepoint ``id`` (None: generated) in ``folder``. ``live``: the stream may run meanwhile."""
+    """A user's request: a savepoint ``id`` (None: generated) in ``folder``. ``live``: the stream may run meanwhile.
+
+    ``with_rows``: whether a canonical one has its open events as typed rows too, which other programs read.
+    """
 
     folder: DataPath
     why: str
     id: str | None = None
     live: bool = True
+    with_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import STREAMED
+from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_spec
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -74,6 +76,7 @@ class ApplyRunner(SparkRunner):
     savepoints: DataPath
     copy: StreamCopy | None = None
     _found: tuple[CommittedBatch, Examined] | None = field(default=None, init=False)
+    _saved: tuple[SavepointHome, Manifest] | None = field(default=None, init=False)
 
     def look(self) -> Plan[UpgradePlan]:
         """Make the plan. Writes nothing.
@@ -180,11 +183,15 @@ class ApplyRunner(SparkRunner):
 
     def _write_savepoint(self, step: WriteSavepoint, committed: CommittedBatch, operation: str) -> None:
         name = self.command.name
-        asked = SavepointRequest(self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False)
+        # the stream waits meanwhile, and typed rows are most of a savepoint's time
+        asked = SavepointRequest(
+            self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False, with_rows=False
+        )
         if isinstance(step, CopyCheckpoint):
             made = make_native_savepoint(self.home, committed, asked, lambda _: None)
         else:
             made = make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
+            self._saved = SavepointHome.of(self.savepoints, made.id), made
         self.say(f"savepoint: {made.id}")
 
     def _write_spec(self, committed: CommittedBatch, operation: Operation) -> str:
@@ -209,7 +216,7 @@ class ApplyRunner(SparkRunner):
         stateless = self.command.request.stateless
         if not pending and not stateless:
             return None
-        return MigratedEvents(self.spark, self._left, committed, pending, folder, keeps_none=stateless)
+        return MigratedEvents(self.spark, self._left, committed, pending, folder, stateless, self._saved)
 
     def _folder(self, operation: Operation) -> DataPath:
         return self.home.seeds / operation.record.id

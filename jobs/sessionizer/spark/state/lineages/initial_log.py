@@ -22,7 +22,7 @@ from sessionizer.spark.state.group_logs import FirstLog, group_blobs, log_row
 from sessionizer.state.lineages.state_transfer import PackedGroup, lost_in_packing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,13 +46,15 @@ class DividedEvents:
     by_group: Mapping[int, int]
 
 
-def divide(open_events: DataFrame, key_groups: int, folder: DataPath) -> DataFrame:
+def divide(
+    open_events: DataFrame, key_groups: int, folder: DataPath, admissions: Sequence[str] | None = None
+) -> DataFrame:
     """Divide canonical ``open_events`` among ``key_groups``, into ``folder``, and return the shares.
 
-    The events are evaluated once.
+    The events are evaluated once. ``admissions``: as JSON, if the events have their numbers.
     """
     grouped = open_events.withColumn(_GROUP, group_of(F.col(schema.KEY), key_groups))
-    grouped.mapInArrow(_divided, _SHARES).write.option("compression", "none").parquet(uri_of(folder))
+    grouped.mapInArrow(_divider(admissions), _SHARES).write.option("compression", "none").parquet(uri_of(folder))
     return open_events.sparkSession.read.schema(_SHARES).parquet(uri_of(folder))
 
 
@@ -105,11 +107,14 @@ def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Ma
     return {group: PackedGroup(events[group], whole[group], blobs[group]) for group in blobs}
 
 
-def _divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for share in shares(batches, _GROUP):
-        columns = [pa.array([share.group], pa.int32()), pa.array([share.blob], pa.binary())]
-        counts = [pa.array([each], pa.int64()) for each in (share.events, share.without_key, share.without_timeout)]
-        yield pa.record_batch([*columns, *counts], names=_SHARE_COLUMNS)
+def _divider(admissions: Sequence[str] | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for share in shares(batches, _GROUP, admissions):
+            columns = [pa.array([share.group], pa.int32()), pa.array([share.blob], pa.binary())]
+            counts = [pa.array([each], pa.int64()) for each in (share.events, share.without_key, share.without_timeout)]
+            yield pa.record_batch([*columns, *counts], names=_SHARE_COLUMNS)
+
+    return divided
 
 
 def _packer(key_groups: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:

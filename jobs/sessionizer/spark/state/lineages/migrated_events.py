@@ -5,6 +5,7 @@ Sessions that are over, and duplicates that wait undecided, are not migrated (``
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
 from sessionizer.core.key_group.decided import decided_rows
 from sessionizer.core.wire import rows
-from sessionizer.core.wire.canonical import canonical_schema, code_admissions, told_schema
+from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.tombstones import open_log
 from sessionizer.errors import MigrationRefused, UnfaithfulState
@@ -31,11 +33,13 @@ from sessionizer.migrations.pending import applied_now
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.group_rows import Output
-from sessionizer.spark.state.emitted_rows import counts_in, emitted_table, open_events_in
+from sessionizer.spark.state.emitted_rows import admissions_in, counts_in, emitted_table, open_events_in
+from sessionizer.spark.state.group_logs import whole_logs
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_shares, divide
 from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrated_rows, payload_names, payload_of
-from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, reading_state
+from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, read_timeouts, reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, saved_timeouts
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -45,11 +49,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.migrations.compiled import CompiledMigration
     from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.migration import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -61,7 +67,8 @@ class MigratedEvents:
     """The open events of the stream of ``home`` after ``committed``, and the ``pending`` migrations that they get.
 
     ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew. ``keeps_none``:
-    all open events are left behind.
+    all open events are left behind. ``saved``: a canonical savepoint of the same batch, which is read in place of the
+    checkpoint, because Spark replays a checkpoint each time.
     """
 
     spark: SparkSession
@@ -70,6 +77,7 @@ class MigratedEvents:
     pending: tuple[Migration, ...]
     folder: DataPath
     keeps_none: bool = False
+    saved: tuple[SavepointHome, Manifest] | None = None
 
     @cached_property
     def kept(self) -> KeptTypes:
@@ -84,7 +92,7 @@ class MigratedEvents:
         """Decide the log of each key group by the rules so far, and keep the results. Reads the state once."""
         remove_tree(self.folder)
         with reading_state(self.spark):
-            decided = log_blobs(self.spark, self._state).mapInArrow(self._decider(), rows.EMITTED)
+            decided = self._logs().mapInArrow(self._decider(), rows.EMITTED)
             decided.write.option("compression", "none").parquet(uri_of(self.folder / DECIDED))  # each blob is already
 
     def migrate(self, key_groups: int) -> DividedEvents:
@@ -95,7 +103,7 @@ class MigratedEvents:
         after = migrated_rows(self.decided_events(), self.compiled)
         if self.keeps_none:
             after = self.spark.createDataFrame([], after.schema)
-        shares = divide(after, key_groups, self.folder / MIGRATED)
+        shares = divide(after, key_groups, self.folder / MIGRATED, admissions_in(self._decided()))
         by_group, unfit = count_shares(shares)
         self.require_whole(unfit)
         self._require_all(sum(by_group.values()))
@@ -104,9 +112,16 @@ class MigratedEvents:
     def decided_events(self) -> DataFrame:
         """Read the open events before their migration, by ``canonical_schema``, but for their admissions.
 
-        Those are text, and name the columns that an event has afterwards, because no SQL has to change them.
+        Those are numbers, and name the columns that an event has afterwards, because no SQL has to change them.
         """
         return open_events_in(self._decided(), self._shape)
+
+    def timeouts(self) -> Mapping[str, int]:
+        """Read the clients' timeouts (ms) that were changed so far."""
+        if self.saved is not None:
+            return saved_timeouts(self.spark, *self.saved)
+        with reading_state(self.spark):
+            return read_timeouts(self.spark, self._state)
 
     def counts(self) -> dict[str, int]:
         """Return the number of decided rows of each kind."""
@@ -142,7 +157,7 @@ class MigratedEvents:
     def _shape(self) -> pa.Schema:
         """Columns of the decided open events at the revision of this release."""
         empty = canonical_schema(self._state.events).empty_table()
-        return told_schema(bring_to(empty, self._state.revision).schema)
+        return coded_schema(bring_to(empty, self._state.revision).schema)
 
     @cached_property
     def _state(self) -> KeptState:
@@ -152,6 +167,13 @@ class MigratedEvents:
     def _spec(self) -> StreamSpec:
         """The spec that the lineage ran by so far."""
         return recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
+
+    def _logs(self) -> DataFrame:
+        """Return the logs of all groups, in the form of ``log_blobs``."""
+        if self.saved is None:
+            return log_blobs(self.spark, self._state)
+        logs = saved_logs(self.spark, self.saved[0], self._state.key_groups)
+        return whole_logs(logs, int(self.committed.settings[PARTITIONS]))
 
     def _decided(self) -> DataFrame:
         return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))
@@ -175,8 +197,9 @@ class MigratedEvents:
                 found = decided_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
                 output.step(Step(NO_PLAN, merged=found.merged))
-                migrating = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
+                migrating, admissions = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
                 output.table(rows.OPEN_EVENTS, migrating)
+                output.row(rows.ADMISSIONS, len(admissions), json.dumps(admissions).encode())
                 yield from emitted_table(output).to_batches()
 
         return decide_groups

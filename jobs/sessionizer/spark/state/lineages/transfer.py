@@ -48,8 +48,11 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     if not runs_on:
         _require_whole(spark, home, committed)
     state = kept_state(home, committed)
-    with reading_state(spark):
-        timeouts = read_timeouts(spark, state)
+    if migrated is None:
+        with reading_state(spark):
+            timeouts = read_timeouts(spark, state)
+    else:
+        timeouts = migrated.timeouts()
     applied = read_applied(home, committed.lineage) if migrated is None else migrated.applied()
     transfer = StateTransfer(
         origin=origin,

@@ -18,7 +18,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import log_row, whole_logs
 from sessionizer.spark.state.open_events import log_blobs, logs_in
-from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
+from sessionizer.spark.state.savepoints.canonical_tables import has_table, saved_logs, savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
 if TYPE_CHECKING:
@@ -92,9 +92,10 @@ class Recounted(NamedTuple):
 def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
     """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
-    rules = rules_of(saved_spec(home, manifest))
-    held = {OPEN_EVENTS: held_in(savepoint_table(spark, home, OPEN_EVENTS), rules)}
-    if has_logs(manifest):
+    rules, held = rules_of(saved_spec(home, manifest)), dict[str, Held]()
+    if has_table(manifest, OPEN_EVENTS):
+        held[OPEN_EVENTS] = held_in(savepoint_table(spark, home, OPEN_EVENTS), rules)
+    if has_table(manifest, GROUP_LOGS):
         logs = saved_logs(spark, home, manifest.key_groups)
         with few_blobs_at_a_time(spark):
             held[GROUP_LOGS] = held_in_logs(whole_logs(logs, manifest.key_groups), rules)

@@ -15,7 +15,7 @@ from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.local_files import close_to_others
-from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, SEEN_FILES
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.state.group_logs import FirstLog, begun_with
@@ -26,7 +26,13 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
+from sessionizer.spark.state.savepoints.canonical_tables import (
+    has_table,
+    saved_events,
+    saved_logs,
+    saved_timeouts,
+    savepoint_table,
+)
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, require_same_line
@@ -63,8 +69,7 @@ def saved_state(
     """
     _require_known(manifest)
     if manifest.kind is Kind.CANONICAL:
-        rows = savepoint_table(spark, savepoint, TIMEOUTS).collect()
-        yield SavedState(_open_events(spark, savepoint, manifest), {row.client: row.timeout_ms for row in rows})
+        yield SavedState(_open_events(spark, savepoint, manifest), saved_timeouts(spark, savepoint, manifest))
         return
     require_same_line(manifest, spark.version)
     copy = stream.unpacked / savepoint.id
@@ -81,9 +86,9 @@ def saved_state(
 
 
 def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
-    if has_logs(manifest) and manifest.revision == REVISION:
+    if has_table(manifest, GROUP_LOGS) and manifest.revision == REVISION:
         return begun_with(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
-    found = savepoint_table(spark, savepoint, OPEN_EVENTS)
+    found = saved_events(spark, savepoint, manifest)
     kept = KeptTypes(manifest.time_mode, manifest.payload_types)
     return at_head(found, manifest.revision, open_event_schema(kept))
 

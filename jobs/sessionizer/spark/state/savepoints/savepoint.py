@@ -67,8 +67,9 @@ def make_savepoint(
         held, timeouts = tables.write_state(state)
         require_unchanged(stream, committed)  # from here on the checkpoint may lose the batch
         after("state")
-        tables.write_open_events(state)
-        after("open events")
+        if asked.with_rows:
+            tables.write_open_events(state)
+            after("open events")
         tables.write_seen_files()
         after("seen files")
         counts = held.counts(timeouts, len(committed.seen_files))
@@ -103,7 +104,7 @@ class _Tables:
         logs = saved_logs(self.spark, self.target.home, state.key_groups)
         partitions = min(int(self.target.committed.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
-            self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state))
+            self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state.key_groups, state.events))
 
     def write_seen_files(self) -> None:
         """Write the files that a source of files counts as read. For another source the table is empty."""
