@@ -19,7 +19,7 @@ import yaml
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.cli.inspect.look import Look
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import uri_of
@@ -129,7 +129,7 @@ class Bench:
             plan=plan,
         )
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
-        with held_for(self.home, job, 60, lambda _: None) as lease:
+        with hold_lease(self.home, job, 60, lambda _: None) as lease:
             execute(Operation(self.home, record, lease.check), runner)
 
     def rescale(self) -> None:

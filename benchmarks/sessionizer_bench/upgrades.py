@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
@@ -124,7 +124,7 @@ class Upgrades:
         record = new_operation(self.home, command.name, plan.digest, "benchmark", plan.leaves)
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
         started = time.perf_counter()
-        with held_for(self.home, job, 60, lambda _: None) as lease:
+        with hold_lease(self.home, job, 60, lambda _: None) as lease:
             execute(Operation(self.home, record, lease.check), timed)
         self.steps = {name: seconds for name, seconds in timed.seconds.items() if seconds >= _TOLD_FROM_S}
         return round(time.perf_counter() - started, 3)

@@ -12,9 +12,9 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import stamped, unknown_format
+from sessionizer.home.json_record import add_stamp, unknown_format
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.landing import Announcement, landed
+from sessionizer_airflow.landing import Announcement, find_landing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,14 +78,14 @@ class SessionsLanded(BaseEventTrigger):
         """Fire at each news of the table, as long as the asset is watched."""
         last = await self._last_announced()
         while True:
-            found = landed(await self._heartbeat(), last)
+            found = find_landing(await self._heartbeat(), last)
             if found is None:
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             if last is not None:
                 # Also after a restart of the triggerer. Sessions that land meanwhile are in the same event.
                 await asyncio.sleep(last.due_in(self.interval, epoch_ms()) / 1000)
-                found = landed(await self._heartbeat(), last) or found
+                found = find_landing(await self._heartbeat(), last) or found
             yield TriggerEvent({"stream": self.stream, **found.payload})  # type: ignore[no-untyped-call]
             last = replace(found.announcement, at=epoch_ms())
             await self._remember(last)
@@ -101,4 +101,4 @@ class SessionsLanded(BaseEventTrigger):
 
     async def _remember(self, announcement: Announcement) -> None:
         if self.asset_state_store:
-            await self.asset_state_store.aset(ANNOUNCED, stamped(announcement.to_json()))
+            await self.asset_state_store.aset(ANNOUNCED, add_stamp(announcement.to_json()))

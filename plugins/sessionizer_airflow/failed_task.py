@@ -65,11 +65,11 @@ def say_what_to_do(context: Mapping[str, Any]) -> None:
     if isinstance(error, PersonNeeded):
         # Airflow has opened a group by now, which its UI shows folded.
         log.info("::endgroup::")
-        log.error("%s", fitted(error.reason))
-        log.error("%s", fitted(f"{WHAT_TO_DO} {error.remedy}"))
+        log.error("%s", fit_lines(error.reason))
+        log.error("%s", fit_lines(f"{WHAT_TO_DO} {error.remedy}"))
 
 
-def fitted(text: str) -> str:
+def fit_lines(text: str) -> str:
     """Wrap the text into lines that fit the screen. The remedy begins a new line, and paths stay whole."""
     parts = text.replace(f". {WHAT_TO_DO} ", f".\n{WHAT_TO_DO} ").splitlines()
     lines = (line for part in parts for line in _wrapped(part))

@@ -36,7 +36,7 @@ class Landing:
     announcement: Announcement
 
 
-def landed(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | None:
+def find_landing(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | None:
     """Return the news of the table, or None if no rows were added.
 
     A newer version without rows (an optimization, an empty batch) is no news.

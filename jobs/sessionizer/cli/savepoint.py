@@ -109,7 +109,7 @@ def _check_of_stop(where: StreamHome) -> Callable[[], None]:
 def _canonical(
     where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None, check: Callable[[], None]
 ) -> Manifest:
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
@@ -118,7 +118,7 @@ def _canonical(
         check()
         committed = read_committed_batch(where, batch)
         say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")
-        made = tried_again(lambda: make_savepoint(spark, where, committed, asked, _told), say)
+        made = try_again(lambda: make_savepoint(spark, where, committed, asked, _told), say)
     spark.stop()
     return made
 

@@ -19,7 +19,7 @@ from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind, differences
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removal import newest_that_stay, planned, remove
+from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     """
     where, now = stream_home(home, stream), epoch_ms()
     found = {each.id: each for each in savepoints_in(savepoints_folder(where, folder), now)}
-    verdicts = planned(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
+    verdicts = plan_removal(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     for verdict in () if as_json else verdicts:
@@ -179,12 +179,12 @@ def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None
 
 
 def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
-    from sessionizer.spark.state.savepoints.event_counts import recounted  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.event_counts import recount  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows again")
     spark = started_spark(f"sessionizer savepoint verify {stream}", master)
     with named_failures(stream):
-        found = recounted(spark, where, manifest)
+        found = recount(spark, where, manifest)
     spark.stop()
     for part, (counts, due_ms) in found.items():
         if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):

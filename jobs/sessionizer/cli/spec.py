@@ -11,7 +11,7 @@ from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_mas
 from sessionizer.cli.terminal import named_failures, say, started_spark, tell
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
-from sessionizer.stream_spec.loading.folder import find_stream, placed, spec_files, survey_streams
+from sessionizer.stream_spec.loading.folder import add_place, find_stream, spec_files, survey_streams
 from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _passing(
         try:
             check_spec(found)
         except InvalidSpec as error:
-            errors.append(placed(error, files[found.name]))
+            errors.append(add_place(error, files[found.name]))
         except SessionizerError as error:
             errors.append(error)
         else:

@@ -88,9 +88,9 @@ def named_failure(stream: str, error: Exception) -> SessionizerError:
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
     from sessionizer.spark.driver.out_of_memory import words_of_this_jvm  # noqa: PLC0415
-    from sessionizer.spark.failures.query_failure import classified  # noqa: PLC0415
+    from sessionizer.spark.failures.query_failure import classify_failure  # noqa: PLC0415
     from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
 
     if isinstance(error, AnalysisException):
         return QueryFailed(stream, "analysis", first_line(error))
-    return classified(stream, error, words_of_this_jvm)
+    return classify_failure(stream, error, words_of_this_jvm)

@@ -72,7 +72,7 @@ class Maintenance:
 
 
 @contextmanager
-def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
+def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
     """Hold the stopped stream's lease for ``job``, which must be this process, while the block runs.
 
     If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if

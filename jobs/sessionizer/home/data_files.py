@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.json_file import Reading, decoded, encoded, examine_json, unread, write_json
 from sessionizer.home.roots import ON_HADOOP
@@ -80,7 +80,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     try:
         _put(path, encoded(value))
     except Exception as error:
-        raise refused(path, "a file of the data root", translate_to_os_error(error)) from error
+        raise translate_refusal(path, "a file of the data root", translate_to_os_error(error)) from error
 
 
 def _put(path: UPath, content: bytes) -> None:

@@ -45,7 +45,7 @@ def make_writable(folder: DataPath, purpose: str) -> None:
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
         raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED_DATA} ({first_line(error)})") from error
     except Exception as error:
-        raise refused(folder, purpose, translate_to_os_error(error)) from error
+        raise translate_refusal(folder, purpose, translate_to_os_error(error)) from error
 
 
 def make_writable_control(folders: Iterable[ControlPath]) -> None:
@@ -90,7 +90,7 @@ def _content() -> bytes:
     return secrets.token_bytes(8)  # unique to a call, see ``ControlStore``
 
 
-def refused(
+def translate_refusal(
     path: DataPath, purpose: str, error: OSError
 ) -> ControlUnreachable | StoreUnreachable | DiskFull | UnwritablePath:
     """Translate ``error`` from writing to ``path``, which may be a path or a URI, into one of our errors."""

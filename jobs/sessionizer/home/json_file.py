@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self,
 from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import store_at
 from sessionizer.home.disk.disk_space import first_line
-from sessionizer.home.json_record import stamped, unknown_format
+from sessionizer.home.json_record import add_stamp, unknown_format
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ Record = TypeVar("Record", bound=Storable)
 
 def content_to_store(record: Storable) -> JsonObject:
     """Return the content of the file of ``record``, with its stamp."""
-    return stamped(record.to_json(), record.FORMAT)
+    return add_stamp(record.to_json(), record.FORMAT)
 
 
 @dataclass(frozen=True, slots=True)

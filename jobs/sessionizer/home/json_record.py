@@ -33,7 +33,7 @@ _KEYS: Final = {"canary": "trial", "excluded_ranges": "left_out"}
 """Keys in JSON of fields that have another name in the code. The words of the first releases stay in files."""
 
 
-def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
+def add_stamp(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
     """Return ``content`` with its stamp: ``writer`` is ``<pid>@<host>``, in the form that a JVM uses."""
     return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.descriptions import OPERATOR_FILE, SCHEMA_FILE
 from sessionizer.checkpoint.names import STATE
-from sessionizer.inspection.finding import ELSEWHERE, GONE, Effect, Finding, removed
+from sessionizer.inspection.finding import ELSEWHERE, GONE, Effect, Finding, removal_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _description(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
         return Finding(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
     follows = "Spark's state reader cannot read the state"
     remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
-    return Finding(name, wrong, Effect.PAST, follows, remedy, removed(checkpoint.files, name))
+    return Finding(name, wrong, Effect.PAST, follows, remedy, removal_steps(checkpoint.files, name))
 
 
 def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -72,4 +72,4 @@ def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
         "exactly the query that ran before, because Spark does not compare the two"
     )
     effect = Effect.PAST if wrong == GONE else Effect.STOPS
-    return Finding(name, wrong, effect, follows, remedy, removed(checkpoint.files, name))
+    return Finding(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))

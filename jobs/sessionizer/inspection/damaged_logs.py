@@ -17,8 +17,8 @@ from sessionizer.inspection.finding import (
     Finding,
     Step,
     list_batch_files,
-    removed,
-    unchecked,
+    missing_checksum,
+    removal_steps,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
     """Return the finding about the offsets of the newest batch."""
-    steps = removed(checkpoint.files, name, *list_batch_files(checkpoint, batch))
+    steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
     remedy = (
         f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more than "
@@ -105,7 +105,7 @@ def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -
             f"Spark looks for it when it starts. Its content does not matter, because batch {batch + 1} is committed"
         )
         return Finding(name, wrong, Effect.PAST, follows, LEAVE)
-    steps = (*removed(checkpoint.files, name), Step(name, newest))
+    steps = (*removal_steps(checkpoint.files, name), Step(name, newest))
     remedy = f"put a copy of {newest} there, because batch {batch + 1} is committed and Spark only looks for the file"
     return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
 
@@ -122,7 +122,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         if batch == committed:
             remedy = f"remove it: {_AGAIN}"
             follows = f"Spark cannot tell that batch {batch} is committed"
-            steps = removed(checkpoint.files, *list_batch_files(checkpoint, batch))
+            steps = removal_steps(checkpoint.files, *list_batch_files(checkpoint, batch))
             yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
             follows = f"the state of batch {batch} cannot be read"
@@ -171,7 +171,7 @@ def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
         if not own.endswith(".crc") or name in checkpoint.files.sizes or name.endswith(".tmp"):
             continue
         if name.endswith(".crc"):
-            yield unchecked(name)
+            yield missing_checksum(name)
             continue
         if is_hadoops and _is_written_again(checkpoint, name):
             remedy = f"remove {checksum} as well, so that Spark can write the file again"

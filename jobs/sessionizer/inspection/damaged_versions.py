@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.descriptions import is_description
 from sessionizer.checkpoint.names import STATE
 from sessionizer.checkpoint.state_files import CHECKSUM, StorePlace
-from sessionizer.inspection.finding import ELSEWHERE, GONE, LEAVE, Effect, Finding, list_batch_files, removed, unchecked
+from sessionizer.inspection.finding import (
+    ELSEWHERE,
+    GONE,
+    LEAVE,
+    Effect,
+    Finding,
+    list_batch_files,
+    missing_checksum,
+    removal_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +100,7 @@ def _unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
     """Yield the files of a version without a checksum, if others of it have one."""
     has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
     for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
-        yield unchecked(f"{name}{CHECKSUM}")
+        yield missing_checksum(f"{name}{CHECKSUM}")
 
 
 def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> Finding:
@@ -104,7 +113,7 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
             f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
             "A sink that has the batch's number skips it"
         )
-        steps = removed(
+        steps = removal_steps(
             checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
         )
         return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
@@ -121,4 +130,4 @@ def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> Find
 def _checksum(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
     follows = "Spark cannot check the file beside it, and does not load it"
     remedy = "remove it: Spark loads a file without a checksum as it is"
-    return Finding(name, wrong, Effect.STOPS, follows, remedy, removed(checkpoint.files, name))
+    return Finding(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, name))

@@ -61,7 +61,7 @@ class Finding:
     steps: tuple[Step, ...] = ()
 
 
-def removed(files: Files, *names: str) -> tuple[Step, ...]:
+def removal_steps(files: Files, *names: str) -> tuple[Step, ...]:
     """Return the steps that remove files, with Hadoop's checksums of them."""
     wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
     return tuple(Step(name) for name in wanted)
@@ -82,6 +82,6 @@ def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
     return [f"{COMMITS}/{batch}", *stale]
 
 
-def unchecked(checksum: str) -> Finding:
+def missing_checksum(checksum: str) -> Finding:
     """Return the finding about a missing checksum of Spark's."""
     return Finding(checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it")

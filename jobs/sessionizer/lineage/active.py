@@ -9,7 +9,7 @@ from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.data_files import make_listed_folder, names_in
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord
@@ -109,7 +109,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
         directory = home.punctuations(lineage)
         make_listed_folder(directory)
     except OSError as error:
-        raise refused(directory, "a directory of a new lineage", error) from error
+        raise translate_refusal(directory, "a directory of a new lineage", error) from error
     have_folder(home.lineage(lineage).records, "a directory of a new lineage")
     write_checkpoint_record(home, lineage)
     write_fingerprint(home, lineage, present_fingerprint())

@@ -13,7 +13,7 @@ from sessionizer.checkpoint.names import offset_log
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_files import names_in
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD
@@ -109,6 +109,6 @@ def require_checkpoint(home: StreamHome, lineage: str) -> None:
     try:
         is_there = bool(names_in(offset_log(checkpoint)))
     except OSError as error:
-        raise refused(checkpoint, "the checkpoint", error) from error
+        raise translate_refusal(checkpoint, "the checkpoint", error) from error
     if not is_there and BatchLog(home.lineage(lineage).batches).has_batches:
         raise DataAway(home.name, f"the checkpoint of lineage {lineage}", uri_of(checkpoint))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import publish_json
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.home_identity import owner_name, require_home_here
 from sessionizer.home.json_file import RecordFile, content_to_store
 from sessionizer.home.json_record import JsonRecord
@@ -96,6 +96,6 @@ def _owner_of(path: DataPath) -> DataOwner | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise refused(path, "the owner of the stream's data", error) from error
+        raise translate_refusal(path, "the owner of the stream's data", error) from error
     except (ValueError, AttributeError) as error:
         raise DamagedFile(path, str(error)) from error

@@ -37,7 +37,7 @@ class Records:
         """Format the range for a message."""
         count = self.end - self.first
         offsets = f"offset {self.first}" if count == 1 else f"offsets {self.first} to {self.end - 1}"
-        return f"{counted(count, 'record')}: {offsets} of partition {self.partition} of {self.topic}"
+        return f"{count_text(count, 'record')}: {offsets} of partition {self.partition} of {self.topic}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ExcludedRange:
 
     def __str__(self) -> str:
         """Format the range for a message."""
-        return f"{self.typed} ({self.records or counted(len(self.files), 'file')})"
+        return f"{self.typed} ({self.records or count_text(len(self.files), 'file')})"
 
     def to_json(self) -> JsonObject:
         """Return the entry of ``left_out.json``."""
@@ -155,7 +155,7 @@ def file_position(uri: str) -> str:
     return re.sub(r"^(\w+):///", r"\1:/", uri)
 
 
-def counted(count: int, thing: str) -> str:
+def count_text(count: int, thing: str) -> str:
     """Format a count, such as ``1 file`` or ``2 files``."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 

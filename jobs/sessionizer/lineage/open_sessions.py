@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.key_group.group_load import sum_loads
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import content_of, stamped
+from sessionizer.home.json_record import add_stamp, content_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,4 +83,4 @@ class OpenSessions:
             self._unmerged, self._batch_id = unmerged, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
             events = {str(group): came for group, came in unmerged.items() if came}
-            write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)
+            write_json(self._file, add_stamp({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)

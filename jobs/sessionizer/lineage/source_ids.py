@@ -62,12 +62,12 @@ def topics_read(offset: Mapping[str, Mapping[str, int]]) -> set[str]:
     return {topic for topic, partitions in offset.items() if any(partitions.values())}
 
 
-def replaced(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def replaced_names(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the names whose id ``now`` differs from the ``known`` one. An unknown id counts as the same."""
     return [name for name, found in known.items() if now.get(name, found) != found]
 
 
 def require_same_source(stream: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raise SourceReplaced for a topic or table that was made anew."""
-    for name in replaced(known, now):
+    for name in replaced_names(known, now):
         raise SourceReplaced(stream, name, known[name], now[name])

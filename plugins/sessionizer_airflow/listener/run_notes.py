@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow.listeners import hookimpl
 
-from sessionizer_airflow.operating.run_label import is_operate, labelled, result_of, savepoint_of, title_of
+from sessionizer_airflow.operating.run_label import is_operate, join_label, result_of, savepoint_of, title_of
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -45,7 +45,7 @@ def note_run(run: DagRun, *, succeeded: bool | None = None) -> None:
         title = title_of(run.conf or {})
         if run.note and not run.note.startswith(title):
             return
-        run.note = labelled(title, "" if succeeded is None else _result(run, succeeded=succeeded))
+        run.note = join_label(title, "" if succeeded is None else _result(run, succeeded=succeeded))
     except Exception as error:  # noqa: BLE001  a note must not stop the scheduler
         log.warning("run %s has no note: %s: %s", run.run_id, type(error).__name__, error)
 

@@ -13,7 +13,7 @@ from sessionizer.redaction import redacted
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operating.jobs import requested
+from sessionizer_airflow.operating.jobs import read_request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class DirectTask(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Do it, and return the result in one line. Raises PersonNeeded."""
-        request = requested(context)
+        request = read_request(context)
         show_label(context)
         try:
             told = self.act(request, asked_by(context))

@@ -34,7 +34,7 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
     try:
         request = Request.parse_form(context["run_id"], context["params"])
         home = context["task"].project.home_of(request.stream)
-        alert = failure_alert(request, context.get("exception"), left_by(home))
+        alert = failure_alert(request, context.get("exception"), read_remains(home))
         _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
@@ -102,6 +102,6 @@ class Left:
         return f"then clear the task carry_out of this run: it resumes where it was{given_up}"
 
 
-def left_by(home: StreamHome) -> Left:
+def read_remains(home: StreamHome) -> Left:
     """Read what a failed command left. Raises DamagedFile, ControlUnreachable."""
     return Left(pending_operation(home), read_desired(home).state is DesiredState.MAINTENANCE)

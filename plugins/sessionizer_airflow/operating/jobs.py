@@ -19,7 +19,7 @@ from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
-from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
+from sessionizer_airflow.operating.failing import RUN_AGAIN, read_remains
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.window import require_window
@@ -55,7 +55,7 @@ class ReadForm(BaseBranchOperator):
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
         """Refuse an impossible request before anything is started."""
         show_label(context)
-        request = requested(context)
+        request = read_request(context)
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
         try:
             require_user(request)
@@ -79,7 +79,7 @@ class OperateJob(SparkBatchJob):
 
     def execute(self, context: Context) -> None:
         """Put the arguments together, then run."""
-        request = requested(context)
+        request = read_request(context)
         show_label(context)
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
@@ -172,7 +172,7 @@ class CarryOut(OperateJob):
 
     def execute(self, context: Context) -> None:
         """Run the job unless a killed try has done it already. Then start the report."""
-        request, approved = requested(context), self._approved(context)
+        request, approved = read_request(context), self._approved(context)
         stream = self.project.home_of(request.stream)
         self.proves = stream, approved.planned_at
         done = operation_of(read_operations(stream), approved)
@@ -190,7 +190,7 @@ class CarryOut(OperateJob):
 
     def next_step(self, request: Request) -> str:
         """Return the next step, by the state in which the command left the stream."""
-        return left_by(self.project.home_of(request.stream)).how_to_go_on(request.stream)
+        return read_remains(self.project.home_of(request.stream)).how_to_go_on(request.stream)
 
     def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []
@@ -208,7 +208,7 @@ class CarryOut(OperateJob):
         return Approved(**context["ti"].xcom_pull(task_ids=self.approval))
 
 
-def requested(context: Context) -> Request:
+def read_request(context: Context) -> Request:
     """Return the request in the form of the run. Raises PersonNeeded if the form contradicts itself."""
     try:
         return Request.parse_form(context["run_id"], context["params"])

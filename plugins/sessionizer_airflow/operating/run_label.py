@@ -35,7 +35,7 @@ def is_operate(dag_id: str) -> bool:
 
 def show_label(context: Context, result: str = "") -> None:
     """Label the task that runs now. Airflow renders the template itself only when the task ends."""
-    label = labelled(title_of(context["params"]), result)
+    label = join_label(title_of(context["params"]), result)
     context[SHOWN] = label  # type: ignore[typeddict-unknown-key]  # a variable of ours, for our template
     send_label(label)
 
@@ -47,7 +47,7 @@ def title_of(form: Mapping[str, object]) -> str:
     return f"{form.get('verb', 'upgrade') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
 
 
-def labelled(title: str, result: str) -> str:
+def join_label(title: str, result: str) -> str:
     """Join the title and the result."""
     return (f"{title} → {result}" if result else title)[:LONGEST]
 

@@ -19,7 +19,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
-from sessionizer_airflow.failed_task import PersonNeeded, fitted
+from sessionizer_airflow.failed_task import PersonNeeded, fit_lines
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.metrics import count
@@ -210,7 +210,7 @@ class SuperviseStream(BaseOperator):
         )
 
     def _say(self, line: str, level: int = logging.INFO) -> None:
-        self.log.log(level, "%s", line if level == logging.INFO else fitted(line))
+        self.log.log(level, "%s", line if level == logging.INFO else fit_lines(line))
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)

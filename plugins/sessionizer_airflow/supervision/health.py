@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
 
 
-def examined(
+def examine_health(
     health: Health,
     beat: Heartbeat | None,
     desired: Desired,
@@ -125,7 +125,7 @@ class Doctor:
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         record = self._unwritten or SUPERVISION_FILE.of(self._home).read()
         told = record is not None and (record.waiting_told or record.given_up)
-        self._health = replace(examined(before, beat, desired, self._policy, now_ms, told=told), looked_at=now_ms)
+        self._health = replace(examine_health(before, beat, desired, self._policy, now_ms, told=told), looked_at=now_ms)
         on_record = self._record()
         alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
         return Finding(self._news(beat), alert, on_record)

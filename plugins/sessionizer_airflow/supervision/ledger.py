@@ -16,7 +16,7 @@ from sessionizer_airflow.supervision.failures import (
     is_due_to_tell,
     is_known,
     is_rollback_due,
-    told_of_waiting,
+    note_told,
 )
 from sessionizer_airflow.supervision.tell import alert_on_failure, alert_on_waiting, alert_on_work
 
@@ -87,7 +87,7 @@ class Ledger:
         """Alert users, once, of a transient cause that has lasted while the stream should run (since, epoch ms)."""
         record, now_ms = self.read(), epoch_ms()
         if is_due_to_tell(record, self.policy, wanted_since, now_ms):
-            self.write(told_of_waiting(record))
+            self.write(note_told(record))
             self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
 
     def note_unseen(self, driver: DriverStatus) -> None:

@@ -17,7 +17,7 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operating.failing import left_by
+from sessionizer_airflow.operating.failing import read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -127,7 +127,7 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
         assert read_launch(home) is None
     pending = pending_operation(home)
     assert pending is not None
-    assert "sessionizer abandon clicks" in left_by(home).how_to_go_on("clicks")
+    assert "sessionizer abandon clicks" in read_remains(home).how_to_go_on("clicks")
     trouble.unlink()
     attempt(3)
     (record,) = read_operations(home)

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
@@ -35,7 +35,7 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 def hold(home: StreamHome) -> None:
-    with held_for(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
+    with hold_lease(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
         pass
 
 
@@ -58,7 +58,7 @@ def test_the_stream_runs_again_and_nobody_is_told_of_a_failure(
 
 
 def hold_for_ever(home: StreamHome) -> None:
-    with held_for(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
+    with hold_lease(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
         record = new_operation(home, "restore", "13a24ec4dd774b6d", "alice", ("L1", 4), savepoint="monday")
         write_operation(home, replace(record, step=Reached.TAKEN_BACK))
         time.sleep(600)

@@ -12,7 +12,7 @@ import pytest
 from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.lease.watch import holder_beats
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
@@ -53,7 +53,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
     driver("steady")
     write_desired(home, DesiredState.RUNNING, by="bob", why="")
     said: list[str] = []
-    with held_for(home, JOB, 30, said.append) as lease:
+    with hold_lease(home, JOB, 30, said.append) as lease:
         ended = EXIT_FILE.of(home, "driver-1").read()
         assert ended is not None
         assert ended.outcome is ExitOutcome.STOPPED
@@ -73,7 +73,7 @@ def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callab
     driver("deaf")
     with (
         pytest.raises(DriverStillRuns, match=r"driver driver-1 of .* still runs 0.5 s"),
-        held_for(home, JOB, 0.5, print),
+        hold_lease(home, JOB, 0.5, print),
     ):
         pytest.fail("the stream is not ours")
     desired = read_desired(home)
@@ -82,16 +82,16 @@ def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callab
 
 
 def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_free(home: StreamHome) -> None:
-    with pytest.raises(ZeroDivisionError), held_for(home, JOB, 5, print):
+    with pytest.raises(ZeroDivisionError), hold_lease(home, JOB, 5, print):
         _ = 1 / 0
     assert read_desired(home).state is DesiredState.MAINTENANCE
-    with held_for(home, JOB, 5, print):
+    with hold_lease(home, JOB, 5, print):
         pass
     assert read_desired(home).state is DesiredState.RUNNING
 
 
 def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
-    with held_for(home, JOB, 5, print) as lease:
+    with hold_lease(home, JOB, 5, print) as lease:
         deadline = time.monotonic() + 10
         while (beat := HEARTBEAT_FILE.of(home).read()) is None:
             assert time.monotonic() < deadline

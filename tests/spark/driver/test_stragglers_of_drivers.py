@@ -21,7 +21,7 @@ from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.supervision.health import alert_on_change, examined
+from sessionizer_airflow.supervision.health import alert_on_change, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.processes.driver_process import DriverProcess
 from support.streams.kafka_clicks import kafka_spec
@@ -84,8 +84,8 @@ def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     assert straggler.batches >= NAMED_AFTER
     before, desired, policy = Health(worked_at=beat.at), Desired(DesiredState.RUNNING), SupervisionPolicy()
     at = straggler.since + TOLD_AFTER_MS
-    assert examined(before, beat, desired, policy, at).ailment is None
-    after = examined(before, beat, desired, policy, at + 1)
+    assert examine_health(before, beat, desired, policy, at).ailment is None
+    after = examine_health(before, beat, desired, policy, at + 1)
     assert after.ailment is Ailment.STRAGGLER
     alert = alert_on_change("clicks", before, after, beat, desired, at + 1)
     assert alert is not None

@@ -12,7 +12,7 @@ from sessionizer.errors import InvalidSpec, PlanChanged, QueryFailed, SourceRepl
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.lineage.source_ids import read_source_ids
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.accept_loss import LossRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
@@ -66,7 +66,7 @@ def savepoint(stage: Stage) -> tuple[SavepointHome, Manifest]:
 def died_of(spark: SparkSession, stage: Stage) -> str:
     with pytest.raises(StreamingQueryException) as caught:
         catch_up(spark, stage)
-    error = classified(stage.name, caught.value)
+    error = classify_failure(stage.name, caught.value)
     assert isinstance(error, QueryFailed)
     return error.cause
 

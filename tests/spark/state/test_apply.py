@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.state_commands.operations import carried_out
+from sessionizer.cli.state_commands.operations import is_done_already
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
@@ -139,7 +139,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
     assert read_canary(home, lineage) is None
     assert not applying(spark, stage).look().is_needed
-    assert carried_out(home, APPLY, done.digest)
+    assert is_done_already(home, APPLY, done.digest)
 
     stage.write_spec({**clicks_spec(), "key_groups": 6})
     found = applying(spark, stage)

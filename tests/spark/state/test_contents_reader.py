@@ -20,7 +20,7 @@ from sessionizer.errors import InvalidSpec, NothingToShow
 from sessionizer.inspection.inspect import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.comparison import compared
+from sessionizer.spark.state.comparison import compare_states
 from sessionizer.spark.state.foreign_rows import count_rows
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.retained import retained_batch
@@ -136,7 +136,7 @@ def test_two_batches_differ_by_what_came_and_what_went(spark: SparkSession, stre
     with reading_state(spark):
         frames = [open_events(spark, side) for side in sides]
         before, now = ({(row.key, row.event_id, row.clock_ms) for row in frame.collect()} for frame in frames)
-        found = compared(frames[0], frames[1], 5)
+        found = compare_states(frames[0], frames[1], 5)
     assert (found.events_only_before, found.events_only_now) == (len(before - now), len(now - before))
     assert found.events_in_both == len(before & now)
     keys_before, keys_now = ({key for key, *_ in events} for events in (before, now))

@@ -28,7 +28,7 @@ from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.migration_preview import preview_migrations
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import has_table, saved_events
-from sessionizer.spark.state.savepoints.event_counts import recounted
+from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -326,7 +326,7 @@ def test_a_savepoint_without_rows_has_the_same_events(spark: SparkSession, migra
     assert [has_table(each, OPEN_EVENTS) for each in manifests] == [True, False]
     assert manifests[0].counts == manifests[1].counts
     with reading_state(spark):
-        counted = [recounted(spark, *each) for each in zip(homes, manifests, strict=True)]
+        counted = [recount(spark, *each) for each in zip(homes, manifests, strict=True)]
         frames = [saved_events(spark, *each) for each in zip(homes, manifests, strict=True)]
         assert frames[0].schema == frames[1].schema
         rows, opened = (sorted(map(repr, frame.collect())) for frame in frames)

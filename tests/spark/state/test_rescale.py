@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.cli.state_commands.operations import canary_line
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
@@ -144,7 +144,7 @@ def carry_out_by_operation(
     runner.say = say
     record = pending_operation(home) or new_operation(home, Rescale.name, plan.digest, "ann", plan.leaves)
     job = Maintenance(f"{Rescale.name}-{record.id}", "ann", "tests", record.wanted)
-    with held_for(home, job, 10, lambda _: None) as lease:
+    with hold_lease(home, job, 10, lambda _: None) as lease:
         execute(Operation(home, record, lease.check), runner)
 
 

@@ -14,7 +14,7 @@ from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
-from sessionizer.spark.state.group_logs import FirstLog, carried
+from sessionizer.spark.state.group_logs import FirstLog, keep_logs
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.state_transfer import Step
@@ -83,11 +83,11 @@ def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
     spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_one_group(spark: SparkSession, state: KeptState) -> FirstLog:
-        whole = carried(spark, state)
+        whole = keep_logs(spark, state)
         (row,) = whole.rows.select("key_group").limit(1).collect()
         return FirstLog(whole.rows.where(whole.rows["key_group"] != row["key_group"]), whole.blobs)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.carried", without_one_group)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.keep_logs", without_one_group)
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d .* \d+ blobs .* 0"):
         reseed(spark, half_read)

@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.execution import execute
 from sessionizer.control.lease.lease import Lease
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
@@ -238,7 +238,7 @@ class RealStream:
             plan = approve()
             begun = new_operation(self.home, verb, plan.digest, "tests", plan.leaves, savepoint=savepoint)
         job = Maintenance(f"{verb}-{begun.id}", "tests", "tests", begun.wanted)
-        with held_for(self.home, job, 10, lambda _: None) as lease:
+        with hold_lease(self.home, job, 10, lambda _: None) as lease:
             record = execute(Operation(self.home, begun, lease.check), runner)
         self._go_by_the_lineage()
         return record

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.running_spec import new_record
@@ -114,7 +114,7 @@ class Restored:
         )
         record = pending_operation(home) or begun
         job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
-        with held_for(home, job, 10, self.said.append) as lease:
+        with hold_lease(home, job, 10, self.said.append) as lease:
             runner = RestoreRunner(
                 spark=self.spark,
                 home=move.taken if move else home,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.spark.history.beginning import SeedRunner
@@ -52,7 +52,7 @@ def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: No
     left = (taking.decision.leaves or "", -1)
     record = pending_operation(home) or new_operation(home, Seed.name, taking.decision.digest, "tests", left)
     job = Maintenance(f"{Seed.name}-{record.id}", "tests", "tests", record.wanted)
-    with held_for(home, job, 10, say) as lease:
+    with hold_lease(home, job, 10, say) as lease:
         command = seed_command("history", taking)
         runner = SeedRunner(spark=taking.spark, home=home, say=say, command=command, taking=taking)
         return execute(Operation(home, record, lease.check), runner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 
@@ -38,7 +38,7 @@ def typed(
         plan = approve()
         begun = new_operation(home, verb, plan.digest, BY, plan.leaves, savepoint=savepoint)
     job = Maintenance(f"{verb}-{begun.id}", BY, "tests", begun.wanted)
-    with held_for(home, job, 10, lambda _: None) as lease:
+    with hold_lease(home, job, 10, lambda _: None) as lease:
         return execute(Operation(home, begun, lease.check), runner)
 
 

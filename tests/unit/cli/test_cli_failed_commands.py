@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
@@ -162,7 +162,7 @@ def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platfor
 
 def test_a_maintenance_of_a_command_at_work_is_not_ended(platform: Platform, home: StreamHome) -> None:
     job = Maintenance("rescale-20261125T200000-abc123", "ann", "rescale", DesiredState.RUNNING)
-    with held_for(home, job, 1, lambda _: None):
+    with hold_lease(home, job, 1, lambda _: None):
         assert isinstance(abandon(platform), LeaseHeld)
         assert read_desired(home).state is DesiredState.MAINTENANCE
 

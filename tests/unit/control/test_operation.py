@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
@@ -46,7 +46,7 @@ def begun(home: StreamHome) -> Operation:
 
 def run(home: StreamHome, work: Callable[[Operation, Lease], None], wait_s: float = 5) -> None:
     operation = begun(home)
-    with held_for(home, job_of(operation), wait_s, lambda _: None) as lease:
+    with hold_lease(home, job_of(operation), wait_s, lambda _: None) as lease:
         operation.permit = lease.check
         work(operation, lease)
 

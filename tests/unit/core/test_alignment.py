@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.wire.alignment import Unfit, aligned, aligned_table, unfit, united
+from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
 
 INNER = pa.struct([("x", pa.int32()), ("m", pa.map_(pa.string(), pa.int8()))])
 OUTER = pa.list_(INNER)
@@ -43,7 +43,7 @@ def test_some_types_have_nothing_in_common(one: pa.DataType, other: pa.DataType)
     assert unfit(one, other) == Unfit((), one, other)
     assert unfit(other, one) == Unfit((), other, one)
     with pytest.raises(pa.ArrowTypeError):
-        united(pa.schema([("a", one)]), pa.schema([("a", other)]))
+        unite_schemas(pa.schema([("a", one)]), pa.schema([("a", other)]))
 
 
 def test_what_does_not_fit_is_told_with_its_place() -> None:
@@ -53,14 +53,14 @@ def test_what_does_not_fit_is_told_with_its_place() -> None:
 @pytest.mark.parametrize("part", [slice(0, 4), slice(1, 4), slice(3, 4), slice(2, 2)])
 def test_fields_are_found_by_name_at_any_depth(part: slice) -> None:
     values = pa.array(VALUES, OUTER)[part.start : part.stop]
-    found = aligned(values, LATER)
+    found = align_values(values, LATER)
     found.validate(full=True)
     assert found.to_pylist() == ALIGNED[part]
 
 
 def test_a_table_gets_missing_columns_and_loses_others_and_keeps_its_stamp() -> None:
     table = pa.table({"a": pa.array([1, None], pa.int8()), "gone": ["x", "y"]}).replace_schema_metadata({"k": "v"})
-    found = aligned_table(table, pa.schema([("new", OUTER), ("a", pa.int64())]))
+    found = align_table(table, pa.schema([("new", OUTER), ("a", pa.int64())]))
     assert found.to_pylist() == [{"new": None, "a": 1}, {"new": None, "a": None}]
     assert found.schema.metadata == {b"k": b"v"}
 
@@ -68,7 +68,7 @@ def test_a_table_gets_missing_columns_and_loses_others_and_keeps_its_stamp() -> 
 def test_both_schemas_go_into_the_one_of_both() -> None:
     one = pa.schema([("a", pa.int8()), ("at", pa.struct([("x", pa.int64())])), ("old", pa.string())])
     other = pa.schema([("at", pa.struct([("y", pa.string()), ("x", pa.int8())])), ("a", pa.int32()), ("new", OUTER)])
-    both = united(one, other)
+    both = unite_schemas(one, other)
     assert both.names == ["a", "at", "old", "new"]
     assert both.field("a").type == pa.int32()
     assert both.field("at").type == pa.struct([("x", pa.int64()), ("y", pa.string())])

@@ -18,7 +18,7 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import schema, wide
-from sessionizer.core.wire.alignment import united
+from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import (
     ADMISSION,
     KEY_GROUP,
@@ -152,7 +152,7 @@ def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random)
     new = old.fresh(key_groups)
     logs = [group.read() for group in old.groups]
     tables = [table.schema.remove_metadata() for log in logs for table in log]
-    columns = reduce(united, tables, schema.event_schema(old.shared.payload, old.shared.rules.clock))
+    columns = reduce(unite_schemas, tables, schema.event_schema(old.shared.payload, old.shared.rules.clock))
     rows = disordered(pa.concat_tables([typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
     new.begin_with(rows)
     return new

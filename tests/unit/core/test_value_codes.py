@@ -8,7 +8,7 @@ from itertools import combinations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.key_group.value_codes import combined, equality_codes, order_codes
+from sessionizer.core.key_group.value_codes import combine_codes, equality_codes, order_codes
 
 NAN = float("nan")
 YEAR_287000_US = 9 * 10**18
@@ -60,4 +60,4 @@ def test_minus_zero_is_zero_in_lists_too() -> None:
 
 def test_two_codes_make_one_in_the_order_of_the_first_then_of_the_second() -> None:
     first, second = equality_codes(pa.array([1, 1, 2, 1])), equality_codes(pa.array([1, 2, 1, 1]))
-    assert combined(first, second).tolist() == [0, 1, 2, 0]
+    assert combine_codes(first, second).tolist() == [0, 1, 2, 0]

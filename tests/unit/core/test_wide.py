@@ -80,7 +80,7 @@ def test_pieces_are_the_whole_in_its_order_and_of_its_types(monkeypatch: pytest.
     monkeypatch.setattr(wide, "WIDE_FROM_BYTES", 0)
     monkeypatch.setattr(wide, "PIECE_BYTES", 1_000)
     whole = admit(events(50, "x" * 100), 0, RULES, {}).admitted
-    large = wide.widened(whole)
+    large = wide.widen(whole)
     assert large.schema.field("payload_page").type == pa.large_string()
     assert large.schema.field("payload_tags").type.value_type.field("tag").type == pa.large_string()
     parts = wide.log_tables(large)

@@ -15,7 +15,7 @@ from sessionizer.spark.failures.passing import (
     passes,
     retry_conflicts,
 )
-from sessionizer.spark.failures.query_failure import classified, store_failure
+from sessionizer.spark.failures.query_failure import classify_failure, store_failure
 
 
 class Captured(Exception):
@@ -56,7 +56,7 @@ POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of
     ],
 )
 def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, cause: str) -> None:
-    died = classified("clicks", Captured(message, stack))
+    died = classify_failure("clicks", Captured(message, stack))
     assert isinstance(died, QueryInterrupted)
     assert died.cause == cause
 
@@ -71,14 +71,14 @@ def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, 
     ],
 )
 def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -> None:
-    died = classified("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))
+    died = classify_failure("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))
     assert isinstance(died, QueryFailed)
     assert died.cause == cause
 
 
 def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
     error = Captured("An error occurred while calling o1.collect", LATE + "\n\tat java.lang.Thread.run" * 140)
-    died = classified("clicks", error)
+    died = classify_failure("clicks", error)
     assert isinstance(died, QueryInterrupted)
     assert len(died.detail.splitlines()) == 1
     assert CAUSES[died.cause].verdict is Verdict.TRANSIENT, "it uses up no restart"
@@ -88,7 +88,7 @@ def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
 
 
 def test_events_that_are_gone_stay_gone_when_a_broker_is_away_too() -> None:
-    assert isinstance(classified("clicks", Captured("[KAFKA_DATA_LOSS]", POLLED)), QueryFailed)
+    assert isinstance(classify_failure("clicks", Captured("[KAFKA_DATA_LOSS]", POLLED)), QueryFailed)
 
 
 def test_a_cause_of_pythons_own_counts_too() -> None:
@@ -127,14 +127,14 @@ LOST = "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occu
     ],
 )
 def test_the_first_line_says_what_failed_below_the_writing_of_a_batch(said: str, cause: str, line: str) -> None:
-    died = classified("clicks", Captured(BELOW_PYTHON.format(said=said)))
+    died = classify_failure("clicks", Captured(BELOW_PYTHON.format(said=said)))
     assert isinstance(died, QueryFailed | QueryInterrupted)
     assert died.cause == cause
     assert died.detail.splitlines()[0] == line
 
 
 def test_a_line_that_comes_first_is_not_repeated() -> None:
-    died = classified("clicks", Captured(f"{NOT_READ}\nCaused by: {NOT_READ}"))
+    died = classify_failure("clicks", Captured(f"{NOT_READ}\nCaused by: {NOT_READ}"))
     assert isinstance(died, QueryFailed)
     assert died.detail.startswith(f"Captured: {NOT_READ}\nCaused by")
 
@@ -146,7 +146,7 @@ FELL_OVER = 'Cannot invoke "DAGScheduler.cleanupQueryJobs(long)" because "SparkC
 
 @pytest.mark.parametrize("message", [SHUT_DOWN, FELL_OVER, "Py4JNetworkError: Answer from Java side is empty"])
 def test_a_jvm_that_had_no_memory_left_is_no_lost_executor(message: str) -> None:
-    died = classified("clicks", Captured(message), lambda: WORDS)
+    died = classify_failure("clicks", Captured(message), lambda: WORDS)
     assert isinstance(died, QueryInterrupted)
     assert died.cause == "memory"
     assert WORDS in died.detail
@@ -154,7 +154,7 @@ def test_a_jvm_that_had_no_memory_left_is_no_lost_executor(message: str) -> None
 
 
 def test_what_is_certain_is_not_put_down_to_memory() -> None:
-    died = classified("clicks", Captured("[KAFKA_DATA_LOSS]"), lambda: WORDS)
+    died = classify_failure("clicks", Captured("[KAFKA_DATA_LOSS]"), lambda: WORDS)
     assert isinstance(died, QueryFailed)
     assert died.cause == "source_data_loss"
 

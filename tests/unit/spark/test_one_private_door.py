@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from sessionizer.causes.table import cause_of_error
 from sessionizer.errors import InvalidSpec, PrivateDoorBroken
 from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.java_errors import door
 from support.places import REPOSITORY
@@ -92,7 +92,7 @@ def test_what_fails_for_another_reason_passes_the_door(error: Exception) -> None
 
 def test_a_query_that_dies_of_a_broken_door_is_not_tried_again() -> None:
     broken = PrivateDoorBroken("batch clock", "Method f([]) does not exist")
-    ended = classified("clicks", RuntimeError(f"Return Message: {''.join(format_exception(broken))}"))
+    ended = classify_failure("clicks", RuntimeError(f"Return Message: {''.join(format_exception(broken))}"))
     assert (type(ended).__name__, getattr(ended, "cause", None)) == ("QueryFailed", "private_door")
 
 

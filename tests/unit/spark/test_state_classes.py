@@ -12,7 +12,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import QueryFailed, QueryInterrupted, Verdict
-from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classified
+from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classify_failure
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 
@@ -39,7 +39,9 @@ def test_no_class_is_without_a_verdict() -> None:
 
 @pytest.mark.parametrize(("name", "cause"), [(name, cause.name) for name, cause in CAUSE_OF_CLASS.items()])
 def test_a_query_that_dies_of_it(name: str, cause: str) -> None:
-    error = classified("clicks", RuntimeError(f"[{name}] Error of Spark. SQLSTATE: 58030\n=== Streaming Query ==="))
+    error = classify_failure(
+        "clicks", RuntimeError(f"[{name}] Error of Spark. SQLSTATE: 58030\n=== Streaming Query ===")
+    )
     assert isinstance(error, QueryFailed | QueryInterrupted)
     assert error.cause == cause
     assert isinstance(error, QueryFailed) == (CAUSES[cause].verdict is Verdict.TERMINAL)
@@ -48,6 +50,6 @@ def test_a_query_that_dies_of_it(name: str, cause: str) -> None:
 
 def test_what_is_below_a_class_goes_first() -> None:
     text = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] \nCaused by: java.io.IOException: No space left on device"
-    error = classified("clicks", RuntimeError(text))
+    error = classify_failure("clicks", RuntimeError(text))
     assert isinstance(error, QueryInterrupted)
     assert error.cause == "disk_full"

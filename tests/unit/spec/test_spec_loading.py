@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.stream_spec.loading.folder import find_stream, load_stream, placed, survey_streams
+from sessionizer.stream_spec.loading.folder import add_place, find_stream, load_stream, survey_streams
 from sessionizer.stream_spec.loading.yaml_text import SafeLoader
 from support.expected.file_accesses import file_accesses
 from support.faults.spoiled_specs import changed
@@ -196,9 +196,9 @@ def test_broken_files_are_told_in_one_line(tmp_path: Path, text: bytes, message:
 def test_what_spark_refuses_gets_its_place(tmp_path: Path, field: str, line: int | None) -> None:
     file = tmp_path / "visits.yaml"
     file.write_text("name: visits\nsource:\n  path: feed\nmapping:\n  key: u\n  payload:\n    page: uuid()\n")
-    error = placed(InvalidSpec(field, "uuid()", "another"), file)
+    error = add_place(InvalidSpec(field, "uuid()", "another"), file)
     assert (error.field, error.value, error.allowed, error.file, error.line) == (field, "uuid()", "another", file, line)
-    assert placed(error, tmp_path / "elsewhere.yaml") is error
+    assert add_place(error, tmp_path / "elsewhere.yaml") is error
 
 
 def test_a_missing_file_is_told(tmp_path: Path, reviewed: Reviewed) -> None:

@@ -243,7 +243,7 @@ def test_an_operation_that_has_activated_its_lineage_goes_on(home: StreamHome) -
 def test_every_verb_comes_through_the_same_door() -> None:
     """A command that took the stream for itself would check nothing again."""
     folder = REPOSITORY / "jobs" / "sessionizer"
-    using = {path.name for path in folder.rglob("*.py") if "held_for(" in path.read_text()}
+    using = {path.name for path in folder.rglob("*.py") if "hold_lease(" in path.read_text()}
     assert using == {"maintenance.py", "operation_run.py"}
     for verb in VERBS:
         assert "carry_out(" in (folder / "cli" / "state_commands" / f"{verb}.py").read_text()

@@ -54,13 +54,13 @@ def compare(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     shelf = savepoints_folder(where, folder)
     sides = [side_of(where, shelf, each) for each in (before, now)]
-    from sessionizer.spark.state.comparison import compared  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
     say(f"starting Spark to compare two states of {stream}")
     spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream), reading_state(spark):
-        found = compared(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
+        found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
         for side in sides:
             if isinstance(side, Retained):
                 side.require_unchanged()

@@ -14,9 +14,9 @@ from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
     approver,
-    begun_already,
-    carried_out,
+    find_begun,
     is_approved,
+    is_done_already,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
@@ -40,24 +40,24 @@ def run(command: Apply, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     spec, on_copy = stream_spec(shared.streams, stream), command.request.on_copy
-    pending = None if on_copy else begun_already(where, command.name)
+    pending = None if on_copy else find_begun(where, command.name)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.apply import ApplyRunner, upgrade_copy  # noqa: PLC0415  fast --help
 
     savepoints = savepoints_folder(where, command.folder)
     with working_spark(command.name, where, shared.master) as spark:
         runner = ApplyRunner(spark=spark, home=where, say=say, command=command, spec=spec, savepoints=savepoints)
-        plan = None if pending else tried_again(runner.look, say)
+        plan = None if pending else try_again(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
             return
         if plan is not None and Prove() in plan.steps:
             prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
         if plan is not None and on_copy:
-            _tell_of_copy(tried_again(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
+            _tell_of_copy(try_again(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
             return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
     typer.echo(f"stream {stream} continues with its file in lineage {record.lineage_to} ({record.seconds} s)")
@@ -75,7 +75,7 @@ def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: Stream
     shared = typed.shared
     committed = read_committed_batch(where, to_upgrade=command.takes_programs)
     plan = command.plan(plan_upgrade(where, (committed.lineage, committed.batch_id), spec, command.request))
-    if not plan.is_needed and carried_out(where, command.name, shared.approve):
+    if not plan.is_needed and is_done_already(where, command.name, shared.approve):
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
     if plan.is_possible and not is_shown_only:

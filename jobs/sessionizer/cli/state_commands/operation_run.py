@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.cli.terminal import named_failure, say
 from sessionizer.control.execution import execute
-from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
@@ -41,7 +41,7 @@ def carry_out(
         if current.outcome is Ending.DONE:
             return current
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
-        with held_for(where, job, wait_s, say) as lease:
+        with hold_lease(where, job, wait_s, say) as lease:
             return _run_under_lease(where, current, lease, runner)
     except Exception as error:
         failure = named_failure(where.name, error)
@@ -53,7 +53,7 @@ def carry_out(
 
 
 def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner) -> OperationRecord:
-    from sessionizer.spark.failures.passing import passes, tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import passes, try_again  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:
@@ -62,7 +62,7 @@ def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, r
     with RunReporter(
         lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say
     ):
-        return tried_again(lambda: execute(operation, runner), say)
+        return try_again(lambda: execute(operation, runner), say)
 
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:

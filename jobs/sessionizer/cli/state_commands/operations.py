@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sessionizer.state.downtime import Downtime
 
 
-def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
+def find_begun(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
     """Return the record of the same operation if it was begun and is not over.
 
     Raises OperationPending for any other, and DamagedFile, ControlUnreachable.
@@ -55,7 +55,7 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
     return pending
 
 
-def carried_out(where: StreamHome, verb: str, approve: str | None) -> bool:
+def is_done_already(where: StreamHome, verb: str, approve: str | None) -> bool:
     """Whether the stream's newest operation has done the approved plan already. If so, a line says it.
 
     After a command that was killed with its work done, or whose answer was lost, a new plan would do something else.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from sessionizer.cli.places import stream_home, stream_spec
-from sessionizer.cli.state_commands.operations import TypedCommand, begun_already, carried_out, working_spark
+from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.refusals import KEY_GROUPS
@@ -20,9 +20,9 @@ def run(command: Rescale, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     where, spec = stream_home(shared.home, shared.stream, shared.data), stream_spec(shared.streams, shared.stream)
     in_file = spec.key_groups
-    if carried_out(where, command.name, shared.approve):
+    if is_done_already(where, command.name, shared.approve):
         return
-    typed = TypedCommand(command=command, shared=shared, where=where, pending=begun_already(where, command.name))
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=find_begun(where, command.name))
     plan = command.plan(shared.stream, read_committed_batch(where), in_file)
     if not typed.take_up(plan) or not (plan.is_needed or typed.pending):
         return

@@ -8,7 +8,7 @@ import typer
 
 from sessionizer.cli.places import stream_home
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.state_commands.operations import TypedCommand, begun_already, carried_out, working_spark
+from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
@@ -34,15 +34,15 @@ def run(command: Restore, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     command.require_folder()
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    if carried_out(where, command.name, shared.approve):
+    if is_done_already(where, command.name, shared.approve):
         return
     shelf = savepoints_folder(where, command.folder)
     chosen = _chosen(shelf, command.savepoint, command.time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     if active_lineage(where) is None:
         raise NothingToSave(stream, "it never ran")
-    terms, pending = command.terms, begun_already(where, command.name, chosen)
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    terms, pending = command.terms, find_begun(where, command.name, chosen)
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 
@@ -51,7 +51,7 @@ def run(command: Restore, shared: Shared) -> None:
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
     with reading(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
-        found = tried_again(
+        found = try_again(
             lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms, move=move), say
         )
         plan = command.plan(found)

@@ -11,9 +11,9 @@ from sessionizer.cli.places import Home, Stream, stream_home
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
     approver,
-    begun_already,
-    carried_out,
+    find_begun,
     is_approved,
+    is_done_already,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import By, Shared, command_line
@@ -27,19 +27,19 @@ from sessionizer.state.restores.rollback_plan import rollback_digest
 def run(command: Rollback, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    if carried_out(where, command.name, shared.approve):
+    if is_done_already(where, command.name, shared.approve):
         return
-    pending = begun_already(where, command.name)
+    pending = find_begun(where, command.name)
     if pending is None:  # refused before Spark starts
         _, before, leaves = rollback_of(where)
         is_approved(stream, shared.approve, rollback_digest(stream, leaves, before))
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     with working_spark(command.name, where, shared.master) as spark:
         runner = RollbackRunner(spark=spark, home=where, say=say, command=command)
-        plan = None if pending else tried_again(runner.look, say)
+        plan = None if pending else try_again(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan)):
             return
         record = typed.carry_out(plan, runner, command.name)

@@ -11,9 +11,9 @@ from sessionizer.checkpoint.batch_logs import begun_batch
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
-    begun_already,
-    carried_out,
+    find_begun,
     is_approved,
+    is_done_already,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
@@ -37,13 +37,13 @@ def run(command: Seed, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     spec = stream_spec(shared.streams, stream)
-    if carried_out(where, command.name, shared.approve):
+    if is_done_already(where, command.name, shared.approve):
         return
     if not spec.rules.clock.has_watermark:
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
-    pending = begun_already(where, command.name)
+    pending = find_begun(where, command.name)
     leaves = _leaves(where, pending, start_over=command.start_over)
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.beginning import SeedRunner  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
     from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
@@ -60,7 +60,7 @@ def run(command: Seed, shared: Shared) -> None:
         taking = Taking(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
         runner = SeedRunner(spark=spark, home=where, say=say, command=command, taking=taking)
         if not approved:
-            typed.take_up(tried_again(runner.look, say))
+            typed.take_up(try_again(runner.look, say))
             return
         where.prepare()
         newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))

@@ -12,9 +12,9 @@ import typer
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
-    begun_already,
-    carried_out,
+    find_begun,
     is_approved,
+    is_done_already,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
@@ -44,22 +44,22 @@ def run(command: Switch, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     spec, start = stream_spec(shared.streams, stream), command.start()
-    if carried_out(where, command.name, shared.approve):
+    if is_done_already(where, command.name, shared.approve):
         return
-    pending, terms = begun_already(where, command.name), command.terms
+    pending, terms = find_begun(where, command.name), command.terms
     if pending is None and start is not None:  # refused before Spark starts
         committed = read_committed_batch(where)
         require_switch(changes_between(decided_by(committed.spec), decisions_of(spec)))
         digest = switch_digest(stream, committed.lineage, spec_fingerprint(spec), start, terms)
         is_approved(stream, shared.approve, digest)
-    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
 
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     with working_spark(command.name, where, shared.master) as spark:
         runner, plan = _runner(spark, where, spec, command, start), None
         if pending is None or changed_lineage(where, pending) is None:
             look: Callable[[], Plan[SwitchPlan] | Plan[LossPlan]] = runner.look
-            plan = tried_again(look, say)
+            plan = try_again(look, say)
             if not typed.take_up(plan):
                 return
         record = typed.carry_out(plan, runner, f"{command.name} of the source")

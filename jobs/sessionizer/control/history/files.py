@@ -13,7 +13,7 @@ from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import RecordFile, decoded
-from sessionizer.home.json_record import stamped
+from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
     told = [_flat(sample.to_json()) for sample in samples]
     names = sorted({name for each in told for name in each})
     rows = [[each.get(name) for name in names] for each in told]
-    content = json.dumps(stamped({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
+    content = json.dumps(add_stamp({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
     store_at(_hour_file(home, hour)).replace(content, durable=False)
 
 

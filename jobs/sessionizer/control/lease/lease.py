@@ -11,7 +11,7 @@ from sessionizer.control.dead_files import sweep
 from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file, owned_by
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file, new_lease
 from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
@@ -99,7 +99,7 @@ def acquire(
                 say(f"{owner} cannot be seen from here: its heartbeat is watched for up to {silence_ms // 1000} s")
             if held or (held is None and not _is_silent(home, last, silence_ms)):
                 raise LeaseHeld(home.name, last.uid or "an unknown driver", last.pid or 0, last.host or "unknown")
-        record = owned_by(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
+        record = new_lease(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
         if give_out(home, record):
             sweep(home, uid)
             return Lease(home, record)

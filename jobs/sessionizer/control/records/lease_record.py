@@ -73,7 +73,7 @@ def lease_file(home: StreamHome, token: int) -> RecordFile[LeaseRecord]:
     return RecordFile(home.leases / f"{token:08d}.json", LeaseRecord)
 
 
-def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:
+def new_lease(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:
     """Return the record of a lease that driver ``uid`` takes at ``at_ms``."""
     return LeaseRecord(
         token, at_ms, uid, process.pid, process.started, process.host, process.boot_id, process.namespace

@@ -21,11 +21,11 @@ from sessionizer.core.key_group.ordering import (
     whole_column,
 )
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.alignment import aligned_table, united
+from sessionizer.core.wire.alignment import align_table, unite_schemas
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues
 from sessionizer.core.wire.event_size import sizes_that_count
 from sessionizer.core.wire.tombstones import stored_log
-from sessionizer.core.wire.wide import widened
+from sessionizer.core.wire.wide import widen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Paylo
     ``payload``.
     """
     stored = stored_log(log)
-    events = widened(_gathered(stored.tables, payload)).combine_chunks()
+    events = widen(_gathered(stored.tables, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
     admissions = _admissions(stored.tables, rules)
     refused = _refused(events, key, admissions, ~stored.deleted)
@@ -97,8 +97,8 @@ def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
     """Return all rows, in the columns of all tables and of ``payload``. Columns that a row came without are null."""
     columns = pa.schema([schema.payload_field(field) for field in payload])
     if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
-        both = reduce(united, (*(table.schema for table in log), columns))
-        log = [aligned_table(table, both) for table in log]
+        both = reduce(unite_schemas, (*(table.schema for table in log), columns))
+        log = [align_table(table, both) for table in log]
     return pa.concat_tables(log)
 
 

@@ -16,7 +16,7 @@ from sessionizer.core.key_group.layout import LaidOut, laid_out
 from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.core.key_group.ordering import whole_column
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.alignment import aligned
+from sessionizer.core.wire.alignment import align_values
 from sessionizer.core.wire.codec import mark_admitted
 from sessionizer.core.wire.tombstones import tombstones
 from sessionizer.core.wire.wide import is_wide, wide_type
@@ -154,7 +154,7 @@ def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.Reco
 
 def _shown(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
     """Return a payload column in its present type ``kind``, with wide offsets if ``rows`` have them."""
-    return aligned(values, wide_type(kind) if is_wide(rows) else kind)
+    return align_values(values, wide_type(kind) if is_wide(rows) else kind)
 
 
 def _own_time(columns: dict[str, pa.Array]) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sessionizer.core.key_group.ordering import whole_column
-from sessionizer.core.key_group.value_codes import combined, equality_codes, order_codes
+from sessionizer.core.key_group.value_codes import combine_codes, equality_codes, order_codes
 from sessionizer.core.wire import schema
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Repeats:
         events = self.events.take(pa.array(members))
         rank = np.zeros(len(members), np.int64)
         for name in (schema.CLIENT, *_payload(events)):
-            rank = combined(rank, order_codes(whole_column(events, name)))
+            rank = combine_codes(rank, order_codes(whole_column(events, name)))
         return rank
 
 

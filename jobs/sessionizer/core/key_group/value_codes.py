@@ -34,7 +34,7 @@ def order_codes(values: pa.Array) -> Codes:
     return _codes(values, _code_by_order)
 
 
-def combined(first: Codes, second: Codes) -> Codes:
+def combine_codes(first: Codes, second: Codes) -> Codes:
     """Return a number for each pair, equal if both parts are, in the order of the first, then of the second."""
     pairs = first * (second.max(initial=0) + 1) + second
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
@@ -82,7 +82,7 @@ def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) 
     codes = np.zeros(len(values), np.int64)
     parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
     for _, part in sorted(parts.items()):  # by name, as fields change places
-        codes = combined(codes, _codes(part, of_plain))
+        codes = combine_codes(codes, _codes(part, of_plain))
     return codes
 
 

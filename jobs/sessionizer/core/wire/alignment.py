@@ -55,7 +55,7 @@ def _widens(before: pa.DataType, now: pa.DataType) -> bool:
     return bool(before == pa.float32() and now == pa.float64())
 
 
-def united(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+def unite_schemas(one: pa.Schema, other: pa.Schema) -> pa.Schema:
     """Return the columns of both schemas, first those of ``one``, each with the wider type.
 
     Raises ``pa.ArrowTypeError`` if a column has no common type.
@@ -86,7 +86,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     raise pa.ArrowTypeError(f"{one} and {other} have no common type")
 
 
-def aligned_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def align_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return ``table`` in the columns of ``schema``, by name, with its own metadata.
 
     Raises ``pa.ArrowTypeError`` if a column does not fit.
@@ -101,12 +101,14 @@ def aligned_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def _aligned_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
     names = set(batch.schema.names)
     return [
-        aligned(batch.column(field.name), field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+        align_values(batch.column(field.name), field.type)
+        if field.name in names
+        else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
 
 
-def aligned(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def align_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return ``values`` in the type ``kind``. Raises ``pa.ArrowTypeError`` if they do not fit."""
     if values.type.equals(kind):
         return values
@@ -124,7 +126,7 @@ def aligned(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def _aligned_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
     parts = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
     children = [
-        aligned(parts[field.name], field.type) if field.name in parts else pa.nulls(len(values), field.type)
+        align_values(parts[field.name], field.type) if field.name in parts else pa.nulls(len(values), field.type)
         for field in kind
     ]
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
@@ -135,6 +137,6 @@ def _aligned_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> 
     offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # for a slice Arrow accepts no mask
     mask = values.is_null()
     if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(offsets, aligned(values.values, kind.value_type), type=kind, mask=mask)
-    keys, items = aligned(values.keys, kind.key_type), aligned(values.items, kind.item_type)
+        return pa.ListArray.from_arrays(offsets, align_values(values.values, kind.value_type), type=kind, mask=mask)
+    keys, items = align_values(values.keys, kind.key_type), align_values(values.items, kind.item_type)
     return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.alignment import aligned_table, united
+from sessionizer.core.wire.alignment import align_table, unite_schemas
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted, mark_continued
-from sessionizer.core.wire.wide import log_tables, narrowed, widened
+from sessionizer.core.wire.wide import log_tables, narrow_schema, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None
     ``events`` is a schema that takes all columns of the log. The default is the smallest such schema. Raises
     ``pa.ArrowTypeError`` if a column has no type in common with it.
     """
-    columns = reduce(united, (table.schema for table in log)) if events is None else events
+    columns = reduce(unite_schemas, (table.schema for table in log)) if events is None else events
     columns = columns.remove_metadata()
     turns = accumulate((not continues(table) for table in log), initial=0)
     next(turns)
@@ -74,7 +74,7 @@ def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None
 
 def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> pa.Table:
     ours = [pa.scalar(key_group, pa.int32()), pa.scalar({"turn": turn, **_admission_of(table)}, ADMISSION_TYPE)]
-    values = [*aligned_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
+    values = [*align_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
     return pa.table(values, schema=canonical_schema(columns))
 
 
@@ -94,7 +94,7 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     The rows may come in any order and from any groups. Rows of one turn and one threshold stay one batch, even if their
     caps or columns put them into several tables.
     """
-    events = widened(_inside(rows))
+    events = widen(_inside(rows))
     log: list[pa.Table] = []
     before: tuple[int, int] | None = None
     for admission, positions in _batches(rows):
@@ -105,7 +105,7 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     return log
 
 
-def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
+def take_rows(rows: pa.Table, positions: Int64s) -> pa.Table:
     """Return the rows at ``positions``. Positions that ascend without gaps are sliced and not copied."""
     first = int(positions[0]) if len(positions) else 0
     if np.array_equal(positions, np.arange(first, first + len(positions))):
@@ -149,8 +149,8 @@ def _code_of(text: str) -> int:
 
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
     """Whether ``log`` holds each of ``rows`` unchanged. ``log_of`` made it of ``rows``, and it was encoded since."""
-    events = widened(_inside(rows))
-    narrow = narrowed(events.schema)
+    events = widen(_inside(rows))
+    narrow = narrow_schema(events.schema)
     batches = list(_batches(rows))
     order = np.concatenate([np.empty(0, np.int64), *(positions for _, positions in batches)])
     ends = np.cumsum([len(positions) for _, positions in batches])
@@ -163,14 +163,14 @@ def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
         start += table.num_rows
         told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
         told["columns"] = sorted(admission["columns"])  # the turn is now the table's place in the log
-        if told != _admission_of(table) or not _is_same(taken(events, positions).cast(narrow), table):
+        if told != _admission_of(table) or not _is_same(take_rows(events, positions).cast(narrow), table):
             return False
     return True
 
 
 def _is_same(given: pa.Table, found: pa.Table) -> bool:
     """Whether two tables of events are the same. ``found`` lacks the columns that its events came without."""
-    again = aligned_table(found, given.schema)
+    again = align_table(found, given.schema)
     columns = zip(given.columns, again.columns, strict=True)
     return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in columns)
 
@@ -185,7 +185,7 @@ def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) ->
     came_with = set(admission["columns"])
     kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
     caps = None if admission["caps"] is None else Caps(**admission["caps"])
-    return mark_admitted(taken(kept, positions), admission["late_before_ms"], caps)
+    return mark_admitted(take_rows(kept, positions), admission["late_before_ms"], caps)
 
 
 def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import comes_back, decode_admissions, log_of, taken
+from sessionizer.core.wire.canonical import comes_back, decode_admissions, log_of, take_rows
 from sessionizer.core.wire.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _divided(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     rows = rows.drop_columns([group])
     for positions in np.split(order, starts[1:]):
-        yield _share(int(groups[positions[0]]), taken(rows, positions).combine_chunks())
+        yield _share(int(groups[positions[0]]), take_rows(rows, positions).combine_chunks())
 
 
 def _share(group: int, rows: pa.Table) -> Share:

@@ -31,7 +31,7 @@ _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _NARROW: Final = {wide: narrow for narrow, wide in _WIDE.items()}
 
 
-def widened(table: pa.Table) -> pa.Table:
+def widen(table: pa.Table) -> pa.Table:
     """Return ``table``, with wide offsets if it is large."""
     if table.nbytes < WIDE_FROM_BYTES:
         return table
@@ -40,7 +40,7 @@ def widened(table: pa.Table) -> pa.Table:
 
 
 def is_wide(rows: pa.Schema) -> bool:
-    """Whether ``widened`` gave these columns wide offsets."""
+    """Whether ``widen`` gave these columns wide offsets."""
     return bool(rows.field(schema.KEY).type == pa.large_string())
 
 
@@ -51,7 +51,7 @@ def wide_type(kind: pa.DataType) -> pa.DataType:
 
 def pieces(table: pa.Table) -> Iterator[pa.Table]:
     """Yield ``table`` in order, in parts small enough for one blob each, with narrow offsets."""
-    narrow = narrowed(table.schema)
+    narrow = narrow_schema(table.schema)
     if table.nbytes <= PIECE_BYTES:
         yield table if table.schema.equals(narrow) else table.cast(narrow)
         return
@@ -75,8 +75,8 @@ def _edges(table: pa.Table) -> list[int]:
     return [0, *(np.flatnonzero(np.diff(before // PIECE_BYTES)) + 1).tolist()]
 
 
-def narrowed(wide: pa.Schema) -> pa.Schema:
-    """Return the schema ``wide`` with narrow offsets, which undoes ``widened``."""
+def narrow_schema(wide: pa.Schema) -> pa.Schema:
+    """Return the schema ``wide`` with narrow offsets, which undoes ``widen``."""
     fields = [field.with_type(_replace_leaves(field.type, _NARROW)) for field in wide]
     return pa.schema(fields, wide.metadata)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
 from sessionizer.deployment.verdicts.column_types import declared_columns
-from sessionizer.deployment.verdicts.verdict import Verdict, judged, partial_unless_empty
+from sessionizer.deployment.verdicts.verdict import Verdict, judge_change, partial_unless_empty
 from sessionizer.stream_spec.document.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -95,38 +95,40 @@ def judge_field(stream: str, change: Change, state: OpenState, migrations: Migra
     if field in {"source.columns", "source.schema.columns"}:
         return _source_columns(change)
     if field in {"source.host", "source.port"}:
-        return judged(change, "socket moved", Verdict.IN_PLACE, "lines of a socket are read once wherever it is")
+        return judge_change(change, "socket moved", Verdict.IN_PLACE, "lines of a socket are read once wherever it is")
     found = next((entry for name, entry in _IN_PLACE.items() if _is_below(field, name)), None)
     if found is not None:
-        return judged(change, found[0], Verdict.IN_PLACE, found[1].format(open=state.counted))
+        return judge_change(change, found[0], Verdict.IN_PLACE, found[1].format(open=state.counted))
     reason = "this release does not know what the field does to open sessions"
-    return judged(change, "unknown setting", Verdict.UNKNOWN, reason)
+    return judge_change(change, "unknown setting", Verdict.UNKNOWN, reason)
 
 
 def _refused(stream: str, change: Change) -> Difference | None:
     if change.field in WHICH_SOURCE:
         kind = "source of another type" if change.field == "source.format" else "source re-pointed"
-        return judged(
+        return judge_change(
             change, kind, Verdict.INCOMPATIBLE, "where the other source begins must be said",
             f"Run `sessionizer switch {stream} --start-at …`",
         )  # fmt: skip
     if change.field in _ANOTHER_STREAM:
         kind, reason = _ANOTHER_STREAM[change.field]
-        return judged(change, kind, Verdict.INCOMPATIBLE, reason, "Give the other stream a name and home of its own")
+        return judge_change(
+            change, kind, Verdict.INCOMPATIBLE, reason, "Give the other stream a name and home of its own"
+        )
     if change.field == KEY_GROUPS:
-        return judged(change, "key groups changed", Verdict.MIGRATE, "the state is divided anew")
+        return judge_change(change, "key groups changed", Verdict.MIGRATE, "the state is divided anew")
     return None
 
 
 def _lacking(change: Change, state: OpenState, migrations: MigrationEffects) -> Difference | None:
     kind, reason, remedy = _LACKS.get(change.field, ("timeout expression changed", "", ""))
     if _MIGRATED_AS.get(change.field) in migrations.fields:
-        return judged(change, kind, Verdict.MIGRATE, migrations.reason)
+        return judge_change(change, kind, Verdict.MIGRATE, migrations.reason)
     if change.field not in _LACKS:
         return None
     if state.is_empty:
-        return judged(change, kind, Verdict.IN_PLACE, "no session is open")
-    return judged(change, kind, partial_unless_empty(state), reason.format(open=state.counted), remedy)
+        return judge_change(change, kind, Verdict.IN_PLACE, "no session is open")
+    return judge_change(change, kind, partial_unless_empty(state), reason.format(open=state.counted), remedy)
 
 
 def _duration(change: Change) -> Difference | None:
@@ -134,7 +136,7 @@ def _duration(change: Change) -> Difference | None:
     if found is None:
         return None
     subject, reason = found
-    return judged(change, f"{subject} {_direction(change)}", Verdict.IN_PLACE, reason)
+    return judge_change(change, f"{subject} {_direction(change)}", Verdict.IN_PLACE, reason)
 
 
 def _direction(change: Change) -> str:
@@ -145,11 +147,13 @@ def _direction(change: Change) -> str:
 
 def _measure(change: Change) -> Difference:
     if change.before is None:
-        return judged(change, "measure added", Verdict.IN_PLACE, "it is computed over all events of a session")
+        return judge_change(change, "measure added", Verdict.IN_PLACE, "it is computed over all events of a session")
     if change.now is None:
-        return judged(change, "measure dropped", Verdict.IN_PLACE, "the column stays in the table, null from now on")
+        return judge_change(
+            change, "measure dropped", Verdict.IN_PLACE, "the column stays in the table, null from now on"
+        )
     reason = "sessions that end from now on have the new one, over all their events"
-    return judged(change, "measure changed", Verdict.IN_PLACE, reason)
+    return judge_change(change, "measure changed", Verdict.IN_PLACE, reason)
 
 
 def _source_columns(change: Change) -> Difference:
@@ -157,9 +161,11 @@ def _source_columns(change: Change) -> Difference:
     before, now = declared_columns(change.before), declared_columns(change.now)
     kinds = list(_kinds_of_columns({**before}, {**now}))
     if before == now:
-        return judged(change, "source columns reordered or rewritten", Verdict.NONE, "they are known by their names")
+        return judge_change(
+            change, "source columns reordered or rewritten", Verdict.NONE, "they are known by their names"
+        )
     reason = "it holds for rows that are read from now on"
-    return judged(change, ", ".join(kinds) or "source columns changed", Verdict.IN_PLACE, reason)
+    return judge_change(change, ", ".join(kinds) or "source columns changed", Verdict.IN_PLACE, reason)
 
 
 def _kinds_of_columns(before: dict[str, object], now: dict[str, object]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.payload import PAYLOAD, PayloadChange
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judged
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change
 from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, Change, changes_between, leaves
 
 if TYPE_CHECKING:
@@ -57,13 +57,15 @@ def spec_differences(
         elif change.field == MIGRATIONS:
             if not effects.ids:
                 removed = Change(MIGRATIONS, _ids(change.before), _ids(change.now))
-                yield judged(removed, "migrations removed", Verdict.IN_PLACE, "their effect is in the state")
+                yield judge_change(removed, "migrations removed", Verdict.IN_PLACE, "their effect is in the state")
         elif not change.field.startswith(f"{PAYLOAD}."):
             yield judge_field(stream, change, state, effects)
     yield from PayloadChange(before, now, state, tables, effects).differences()
     if effects.ids:
         declared = Change(MIGRATIONS, None, ", ".join(effects.ids))
-        yield judged(declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order")
+        yield judge_change(
+            declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order"
+        )
 
 
 def _ids(migrations: list[Mapping[str, Any]] | None) -> str | None:

@@ -17,7 +17,7 @@ from sessionizer.deployment.verdicts.column_types import (
     recorded_type,
     replaces_null,
 )
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judged, partial_unless_empty
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change, partial_unless_empty
 from sessionizer.stream_spec.decisions import Change
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PayloadChange:
             f"{self.state.counted} have null in it for events before the cut",
             f"To give open events a value, declare a migration: columns: {{{name}: …}}",
         )
-        return judged(_column(name, None, expression), "column added", verdict, reason, remedy)
+        return judge_change(_column(name, None, expression), "column added", verdict, reason, remedy)
 
     def _renamed(self, old: str, new: str, text: tuple[str, str]) -> Difference:
         verdict, reason, remedy = self._unless_migrated(
@@ -87,13 +87,17 @@ class PayloadChange:
             f"{self.state.counted} lose the values of {old}: {new} is null for events before the cut",
             f"To keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]",
         )
-        return judged(_column(new, f"{old}: {text[0]}", f"{new}: {text[1]}"), "column renamed", verdict, reason, remedy)
+        return judge_change(
+            _column(new, f"{old}: {text[0]}", f"{new}: {text[1]}"), "column renamed", verdict, reason, remedy
+        )
 
     def _dropped(self, name: str, expression: str) -> Difference:
         if name in self.migrations.dropped:
-            return judged(_column(name, expression, None), "column dropped", Verdict.MIGRATE, self.migrations.reason)
+            return judge_change(
+                _column(name, expression, None), "column dropped", Verdict.MIGRATE, self.migrations.reason
+            )
         reason = f"{self.state.counted} come out without it; the column stays in the tables, null from now on"
-        return judged(_column(name, expression, None), "column dropped", Verdict.IN_PLACE, reason)
+        return judge_change(_column(name, expression, None), "column dropped", Verdict.IN_PLACE, reason)
 
     def _changed(self, name: str, before: str, now: str) -> Iterator[Difference]:
         was, is_ = self._type_before(name, before), expression_type(now, _columns(self.now))
@@ -109,16 +113,16 @@ class PayloadChange:
         )  # fmt: skip
         refused = self.tables.refusal(name, is_)
         if refused is not None:
-            return judged(_column(name, before, now), kind, Verdict.INCOMPATIBLE, *refused)
+            return judge_change(_column(name, before, now), kind, Verdict.INCOMPATIBLE, *refused)
         if kind == "column widened":
-            return judged(_column(name, before, now), kind, Verdict.IN_PLACE, "open events take the wider type")
+            return judge_change(_column(name, before, now), kind, Verdict.IN_PLACE, "open events take the wider type")
         if name in self.migrations.columns:
-            return judged(_column(name, before, now), kind, Verdict.MIGRATE, self.migrations.reason)
+            return judge_change(_column(name, before, now), kind, Verdict.MIGRATE, self.migrations.reason)
         if self.state.is_empty and not self.state.types.get(name):
-            return judged(_column(name, before, now), kind, Verdict.IN_PLACE, "no event of the old type is open")
+            return judge_change(_column(name, before, now), kind, Verdict.IN_PLACE, "no event of the old type is open")
         reason = f"{self.state.counted} may have values of type {was}, which {is_} cannot take"
         remedy = f"Give the column another name, or declare a migration: columns: {{{name}: cast({name} as {is_})}}"
-        return judged(_column(name, before, now), kind, Verdict.INCOMPATIBLE, reason, remedy)
+        return judge_change(_column(name, before, now), kind, Verdict.INCOMPATIBLE, reason, remedy)
 
     def _computed(self, name: str, before: str, now: str) -> Difference:
         made_non_null = replaces_null(now, before)
@@ -129,7 +133,7 @@ class PayloadChange:
             f"events before the cut in {self.state.counted} {kept}",
             f"To change them as well, declare a migration: columns: {{{name}: …}}",
         )
-        return judged(_column(name, before, now), kind, verdict, reason, remedy)
+        return judge_change(_column(name, before, now), kind, verdict, reason, remedy)
 
     def _unless_migrated(self, name: str, reason: str, remedy: str) -> tuple[Verdict, str, str]:
         if name in self.migrations.columns:

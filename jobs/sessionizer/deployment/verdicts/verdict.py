@@ -98,7 +98,7 @@ class OpenState:
         return "1 open session" if self.sessions == 1 else f"about {self.sessions:,} open sessions"
 
 
-def judged(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
+def judge_change(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
     """Make the difference of a changed field."""
     return Difference(change.field, kind, change.before, change.now, verdict, reason, remedy)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import require_known_format, stamped
+from sessionizer.home.json_record import add_stamp, require_known_format
 from sessionizer.lineage.canary.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class BatchLog:
         told[_WRITTEN] = dict(self._written)
         if self._accepted:
             told[_ACCEPTED] = sorted(self._accepted)
-        write_json(self._file, stamped(told), durable=False)
+        write_json(self._file, add_stamp(told), durable=False)
 
 
 def table_key(folder: str | None, table: str) -> str:

@@ -27,7 +27,7 @@ from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.driver_loop import DriverLoop
 from sessionizer.spark.driver.out_of_memory import words_of_this_jvm
 from sessionizer.spark.driver.stop_gate import StopSignals
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             driver = DriverLoop(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
-        cause = classified(home.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
+        cause = classify_failure(home.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
         if driver is None or driver.query_has_ended():
             reserve.give_up()
             if driver is not None and isinstance(cause, SessionizerError):

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 
 from sessionizer.causes.query_causes import WORKER_LATE
 from sessionizer.errors import QueryInterrupted, TransientError
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,16 +33,16 @@ CONFLICT_TRIES: Final = 10
 
 def passes(error: Exception) -> bool:
     """Whether the next try may succeed, as the exit code of a command says it."""
-    return not isinstance(error, AnalysisException) and isinstance(classified("", error), TransientError)
+    return not isinstance(error, AnalysisException) and isinstance(classify_failure("", error), TransientError)
 
 
 def is_worker_late(error: Exception) -> bool:
     """Whether Spark gave up on a Python worker that had not connected in time: the machine is busy."""
-    found = classified("", error)
+    found = classify_failure("", error)
     return isinstance(found, QueryInterrupted) and found.cause == WORKER_LATE
 
 
-def tried_again(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
+def try_again(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
     """Return the result of ``work``, which is idempotent.
 
     It is done again if a Python worker was late, ``TRIES`` times.

@@ -45,7 +45,7 @@ _THROWN: Final = re.compile(r"(?:[\w.$]+(?:Exception|Error)|Caused by): ")
 """Name of a thrown class. Its message follows."""
 
 
-def classified(
+def classify_failure(
     stream: str, error: BaseException, out_of_memory: Callable[[], str | None] = lambda: None
 ) -> SessionizerError:
     """Return the error that the driver ends with. An error of ours is passed on as it is.
@@ -74,7 +74,7 @@ def store_failure(
     error: Exception, location: str, purpose: str, detail: str
 ) -> DiskFull | StoreUnreachable | UnwritablePath | QueryFailed | QueryInterrupted:
     """Translate ``error`` from using ``location`` as ``purpose`` into one of our errors, for any store below it."""
-    found = classified("", error)
+    found = classify_failure("", error)
     if not isinstance(found, QueryFailed | QueryInterrupted):
         return UnwritablePath(location, purpose, detail)
     match found.cause:

@@ -12,7 +12,7 @@ from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.disk.local_files import make_private
-from sessionizer.home.json_record import stamped
+from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import minted_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
@@ -98,7 +98,7 @@ class Taking:
             (folder / own / "scratch").mkdir(parents=True)
             found = self._keep(folder / own)
             permit()
-            publish_json(folder / f"{_TAKEN}.json", stamped({**found, "own": own}))
+            publish_json(folder / f"{_TAKEN}.json", add_stamp({**found, "own": own}))
             known = examine_data_json(folder / f"{_TAKEN}.json")
         value: dict[str, Any] = json.loads(json.dumps(known.value))
         if value["decided"] != _decided(self.decision):

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from sessionizer.core.definition.rules import NEVER_MS, changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import content_of, stamped
+from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.home.roots import located
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -104,7 +104,7 @@ class TimeoutTable:
 
 def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
     """Return the content of the file of announced timeouts, client to ms."""
-    return stamped({_TIMEOUTS: dict(timeouts_ms)})
+    return add_stamp({_TIMEOUTS: dict(timeouts_ms)})
 
 
 def announced_timeouts(file: ControlPath) -> dict[str, int]:

@@ -14,7 +14,7 @@ from sessionizer.checkpoint.batch_logs import committed_batch
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.internals.java_errors import JavaError
@@ -161,7 +161,7 @@ def _rows_read(counts: BatchCounts) -> int:
 
 def _cause_of_death(stream: str, batch_id: int, error: Exception) -> str:
     """Return the cause in a line. Raises the error if the surroundings or the source are to blame."""
-    found = classified(stream, error)
+    found = classify_failure(stream, error)
     if isinstance(found, NothingToProve | PrivateDoorBroken) or getattr(found, "cause", None) == PRIVATE_DOOR:
         raise found from error
     if isinstance(found, TransientError) and getattr(found, "cause", None) != UNKNOWN:

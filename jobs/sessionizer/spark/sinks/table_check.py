@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.errors import InvalidSpec, StateBehindTables
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import folder_at, is_local
 from sessionizer.lineage.canary.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
@@ -89,7 +89,7 @@ class TableCheck:
                 log = read_table_log(table)
             except OSError as error:
                 if is_local(table):
-                    raise refused(table, f"the table {name}", error) from error
+                    raise translate_refusal(table, f"the table {name}", error) from error
                 return False
             if log is None or log.batches is not None:
                 self._batches[name] = None if log is None else log.batches

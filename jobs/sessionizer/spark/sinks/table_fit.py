@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from sessionizer.core.wire.alignment import Unfit, unfit, united
+from sessionizer.core.wire.alignment import Unfit, unfit, unite_schemas
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.ingest.kept_types import sql_type
@@ -60,5 +60,5 @@ def lacks(existing: StructType, shape: TableShape) -> bool:
     """Whether the table must get a column, a field of a struct or a wider type before it takes rows of ``shape``."""
     shared = StructType([existing[column.name] for column in shape.columns if column.name in existing.names])
     has = pa.schema(arrow_fields(shared))
-    both = united(has, pa.schema(arrow_fields(shape.columns)))
+    both = unite_schemas(has, pa.schema(arrow_fields(shape.columns)))
     return any(name not in has.names or not has.field(name).type.equals(both.field(name).type) for name in both.names)

@@ -42,7 +42,7 @@ class Comparison:
     keys: tuple[KeyDifference, ...]
 
 
-def compared(before: DataFrame, now: DataFrame, most: int) -> Comparison:
+def compare_states(before: DataFrame, now: DataFrame, most: int) -> Comparison:
     """Compare canonical open events of two states. An event is identified by key, id and clock.
 
     A repeat counts once.

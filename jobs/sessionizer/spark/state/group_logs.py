@@ -33,7 +33,7 @@ class FirstLog:
     blobs: Mapping[int, Blobs]
 
 
-def carried(spark: SparkSession, state: KeptState) -> FirstLog:
+def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
     """Return the blobs of ``state`` as they are. Evaluate it in ``reading_state``."""
     return FirstLog(log_rows(spark, state), blobs_in(spark, state))
 
@@ -54,7 +54,7 @@ def blobs_in(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
     return group_blobs(((row.label, row.place, row.digest) for row in placed.collect()), state.key_groups)
 
 
-def numbered_by_group(rows: DataFrame, key_groups: int) -> DataFrame:
+def number_groups(rows: DataFrame, key_groups: int) -> DataFrame:
     """Return rows by ``rows.INITIAL`` with the numbers of their groups in place of the labels.
 
     The labels follow from the numbers.
@@ -63,8 +63,8 @@ def numbered_by_group(rows: DataFrame, key_groups: int) -> DataFrame:
     return rows.withColumn("key_group", numbers[F.col("key_group")])
 
 
-def labelled(rows: DataFrame, key_groups: int) -> DataFrame:
-    """Return the input of ``numbered_by_group``: labels in place of numbers."""
+def label_groups(rows: DataFrame, key_groups: int) -> DataFrame:
+    """Return the input of ``number_groups``: labels in place of numbers."""
     labels = F.array(*(F.lit(int(label)) for label in group_labels(key_groups)))
     return rows.withColumn("key_group", F.get(labels, F.col("key_group")))
 
@@ -75,7 +75,7 @@ def whole_logs(rows: DataFrame, partitions: int) -> DataFrame:
     return spread.select(F.col("key_group").alias("label"), "blob")
 
 
-def begun_with(rows: DataFrame, key_groups: int) -> FirstLog:
+def first_log_of(rows: DataFrame, key_groups: int) -> FirstLog:
     """Return the first logs of groups whose logs are ``rows`` of ``rows.INITIAL``."""
     placed = rows.select("key_group", "number", F.sha2("blob", 256).alias("digest")).collect()
     return FirstLog(rows, group_blobs(((row.key_group, row.number, row.digest) for row in placed), key_groups))

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.kept_timeouts import kept_timeouts
-from sessionizer.core.wire.alignment import united
+from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import canonical_schema, typed_rows
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.rows import REVISION
@@ -88,12 +88,12 @@ def open_payload(kept: KeptTypes) -> list[pa.Field]:
 
 def _widest(name: str, types: list[Any]) -> pa.Field:
     columns = [pa.schema(arrow_fields(StructType.fromJson(_struct_of(name, kind)))) for kind in types]
-    return reduce(united, columns).field(0)
+    return reduce(unite_schemas, columns).field(0)
 
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
     """Read every open event, by ``canonical_schema``. Evaluate it in ``reading_state``."""
-    return opened(log_blobs(spark, state), state.key_groups, state.events)
+    return open_events_of(log_blobs(spark, state), state.key_groups, state.events)
 
 
 def read_at_head(spark: SparkSession, state: KeptState) -> DataFrame:
@@ -114,7 +114,7 @@ def at_head(open_events: DataFrame, revision: str, events: pa.Schema) -> DataFra
     return open_events.mapInArrow(bring, from_arrow_schema(after, prefer_timestamp_ntz=False))
 
 
-def opened(logs: DataFrame, key_groups: int, events: pa.Schema) -> DataFrame:
+def open_events_of(logs: DataFrame, key_groups: int, events: pa.Schema) -> DataFrame:
     """Open the events in ``logs``, in the form of ``log_blobs``. Call it in ``few_blobs_at_a_time``.
 
     ``events``: columns that take all of them.

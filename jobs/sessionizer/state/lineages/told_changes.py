@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import require_known_format, stamped
+from sessionizer.home.json_record import add_stamp, require_known_format
 from sessionizer.lineage.active import examine_active
 from sessionizer.state.lineages.table_changes import TableChange
 
@@ -50,7 +50,7 @@ class ToldChanges:
         self._looked.update(looked)
         self._changes = (*self._changes, *changes)[-KEPT:]
         told = {_LOOKED: self._looked, _CHANGES: [change.to_json() for change in self._changes]}
-        write_json(self._file, stamped(told), durable=False)
+        write_json(self._file, add_stamp(told), durable=False)
 
 
 def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:

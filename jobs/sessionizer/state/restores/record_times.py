@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sessionizer.lineage.excluded_ranges import ExcludedRange, Records, counted
+from sessionizer.lineage.excluded_ranges import ExcludedRange, Records, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,9 @@ class Span:
         stay = sum(read for _, read in self._found(topic))
         if not stay:
             return []
-        return [f"{counted(stay, 'more record')} of {typed}, read before the savepoint: its state keeps what is open"]
+        return [
+            f"{count_text(stay, 'more record')} of {typed}, read before the savepoint: its state keeps what is open"
+        ]
 
     def _found(self, topic: str) -> Iterator[tuple[Records | None, int]]:
         """Yield by partition the records that are read again and the number of those that were read before."""

@@ -17,7 +17,7 @@ from sessionizer.lineage.excluded_ranges import (
     ExcludedRange,
     ExcludedRanges,
     Records,
-    counted,
+    count_text,
     file_position,
 )
 from sessionizer.state.restores.typed_range import FILES_ALLOWED, FLAG, FileNames, FileTimes, Versions
@@ -54,7 +54,7 @@ def exclude_files(
     before = {file_position(uri) for uri in read_before}
     held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, file_position(folder))}
     if held <= before:
-        why = f" (the savepoint has read {counted(len(held), 'file')} of it)" if held else ""
+        why = f" (the savepoint has read {count_text(len(held), 'file')} of it)" if held else ""
         raise InvalidSpec(FLAG, typed, f"a range with a file that would be read again{why}: {FILES_ALLOWED}")
     return _range_of_files(typed, held - before), len(held & before)
 
@@ -124,8 +124,8 @@ def remarks_on_files(found: ExcludedRange, stay: int, there: Iterable[SeenFile])
     ``there``: files that still exist.
     """
     gone = len(set(found.files) - {file_position(file.uri) for file in there})
-    read = f"{counted(stay, 'more file')} of {found.typed}, read before the savepoint: its state keeps what is open"
-    lost = f"{counted(gone, 'file')} of {found.typed}, no longer there: no row of that can go to quarantine"
+    read = f"{count_text(stay, 'more file')} of {found.typed}, read before the savepoint: its state keeps what is open"
+    lost = f"{count_text(gone, 'file')} of {found.typed}, no longer there: no row of that can go to quarantine"
     return [remark for remark, count in ((read, stay), (lost, gone)) if count]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, relative_name, remove_tree, rename_folder
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.data_owner import claim_data, require_own_data
 
@@ -107,7 +107,7 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
             pass
         rename_folder(part, target)
     except OSError as error:
-        raise refused(target, "a copy of a table", error) from error
+        raise translate_refusal(target, "a copy of a table", error) from error
 
 
 def _copy_files(table: DataPath, part: DataPath, permit: Callable[[], None]) -> bool:

@@ -10,9 +10,9 @@ from sessionizer.control.records.process_identity import ProcessIdentity, this_p
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import entries_in, examine_data_json, publish_json
-from sessionizer.home.data_reach import refused
+from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import make_private
-from sessionizer.home.json_record import JsonRecord, stamped, unknown_format
+from sessionizer.home.json_record import JsonRecord, add_stamp, unknown_format
 from sessionizer.home.names import minted_id
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
     try:
         make_private(path.parent)
     except OSError as error:
-        raise refused(path.parent, "a savepoint", error) from error
-    publish_json(path, stamped(record.to_json(), record.FORMAT))
+        raise translate_refusal(path.parent, "a savepoint", error) from error
+    publish_json(path, add_stamp(record.to_json(), record.FORMAT))
 
 
 def read_engaged(path: DataPath) -> Engaged | None:

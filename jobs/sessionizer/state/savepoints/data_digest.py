@@ -41,7 +41,7 @@ class FoundFiles:
 
 def data_files(home: SavepointHome) -> Iterator[DataFile]:
     """Yield every file of the savepoint that its manifest covers. Raises OSError."""
-    yield from several_at_a_time(lambda covered: digested(*covered), _covered(home))
+    yield from several_at_a_time(lambda covered: digest_file(*covered), _covered(home))
 
 
 def found_files(home: SavepointHome) -> FoundFiles:
@@ -60,7 +60,7 @@ def found_files(home: SavepointHome) -> FoundFiles:
 def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSError, str | None]:
     name, file = covered
     try:
-        return name, digested(name, file), _unfit_checksums(name, file)
+        return name, digest_file(name, file), _unfit_checksums(name, file)
     except OSError as error:
         return name, error, None
 
@@ -100,7 +100,7 @@ def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
                 yield relative_name(file, home.root), file
 
 
-def digested(name: str, file: DataPath) -> DataFile:
+def digest_file(name: str, file: DataPath) -> DataFile:
     """Digest the file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as opened:

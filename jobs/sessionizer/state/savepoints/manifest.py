@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import examine_data_json, publish_json
-from sessionizer.home.json_record import JsonRecord, json_digest, require_known_format, stamped
+from sessionizer.home.json_record import JsonRecord, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
@@ -155,7 +155,7 @@ class Manifest(JsonRecord):
 
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
     """Complete the savepoint. Raises UnwritablePath, DiskFull."""
-    content = stamped(manifest.to_json(), FORMAT)
+    content = add_stamp(manifest.to_json(), FORMAT)
     publish_json(home.manifest, {**content, CHECKSUM: checksum(content)})
 
 

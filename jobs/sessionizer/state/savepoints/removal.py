@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.shelf import Savepoint
 
 
-def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
+def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
     candidates, origins = [candidate(each) for each in savepoints], savepoints_begun_from(home)
     return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))

@@ -33,7 +33,7 @@ from sessionizer.state.savepoints.manifest import (
     write_manifest,
 )
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import examined
+from sessionizer.state.savepoints.shelf import examine_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -84,7 +84,7 @@ class SavepointWriter:
         """
         home = self.home
         if home.root.is_dir():
-            found = examined(home, epoch_ms())
+            found = examine_savepoint(home, epoch_ms())
             if found.state is SavepointState.COMPLETE:
                 return read_manifest(home)
             if found.state in (SavepointState.MAKING, SavepointState.REMOVING):

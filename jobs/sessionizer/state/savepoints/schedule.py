@@ -13,7 +13,7 @@ from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removal import newest_that_stay, planned, remove
+from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer.state.savepoints.verification import findings
@@ -48,7 +48,9 @@ class Judgement:
     because: str
 
 
-def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int) -> Judgement:
+def judge_schedule(
+    every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int
+) -> Judgement:
     """Judge whether a stream that has ``reached`` a batch is due.
 
     ``newest``: its newest complete savepoint that counts.
@@ -77,10 +79,10 @@ def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) ->
     counting = [manifest for manifest in _complete(found) if native or manifest.kind is Kind.CANONICAL]
     newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
-    return judged(every_ms, reached_by(home), newest, making=making, now=now)
+    return judge_schedule(every_ms, newest_reached(home), newest, making=making, now=now)
 
 
-def reached_by(home: StreamHome) -> Reached | None:
+def newest_reached(home: StreamHome) -> Reached | None:
     """Return the newest batch to resume from, None if there is none. A drained lineage holds nothing.
 
     Raises DamagedFile.
@@ -100,7 +102,7 @@ def reason(every_ms: int) -> str:
 def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[Verdict]]:
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
     made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
-    return made, planned(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
+    return made, plan_removal(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
 
 
 def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:

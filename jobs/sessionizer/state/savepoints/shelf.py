@@ -56,7 +56,7 @@ def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
         names = [entry.name for entry in entries_in(folder) if is_identifier(entry.name) and entry.is_dir()]
     except OSError as error:
         raise ControlUnreachable(folder, error.strerror or str(error)) from error
-    found = [examined(SavepointHome(folder / name), now) for name in names]
+    found = [examine_savepoint(SavepointHome(folder / name), now) for name in names]
     return sorted(found, key=lambda savepoint: (savepoint.at or 0, savepoint.id))
 
 
@@ -65,7 +65,7 @@ def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
     home = SavepointHome.of(folder, savepoint)
     if not home.root.is_dir():
         raise UnknownSavepoint(savepoint, (each.id for each in savepoints_in(folder, now)))
-    return examined(home, now)
+    return examine_savepoint(home, now)
 
 
 def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[SavepointHome, Manifest]:
@@ -79,7 +79,7 @@ def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[Save
     return found.home, found.manifest
 
 
-def examined(home: SavepointHome, now: int) -> Savepoint:
+def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
     """Examine the savepoint at ``home``. Never raises for a damaged file of it."""
     begun, failure = read_engaged(home.begun), read_failure(home)
     try:

@@ -173,7 +173,7 @@ def check_file_name(path: Path, spec: StreamSpec) -> None:
         raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)
 
 
-def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
+def add_place(error: InvalidSpec, file: Path) -> InvalidSpec:
     """Add the place in ``file`` to a problem that was found after reading.
 
     Raises InvalidSpec if ``file`` cannot be read now.
@@ -182,5 +182,5 @@ def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
         return error
     document = YamlDocument(read_text(file), file)
     line = document.line_of(error.field.split("."))
-    others = [placed(other, file) for other in error.others]
+    others = [add_place(other, file) for other in error.others]
     return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line, others=others)

@@ -28,15 +28,15 @@ def require_bounds(events: Iterable[yaml.Event]) -> None:
     nodes = depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise refused(f"an alias (*{event.anchor}) is not read: write the value out", event)
+            raise refusal_at(f"an alias (*{event.anchor}) is not read: write the value out", event)
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
-            raise refused("merge keys (<<) are not read: write the keys out", event)
+            raise refusal_at("merge keys (<<) are not read: write the keys out", event)
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise refused("blocks nest too deeply", event)
+            raise refusal_at("blocks nest too deeply", event)
         if nodes > MOST_NODES:
-            raise refused(f"more than {MOST_NODES} values", event)
+            raise refusal_at(f"more than {MOST_NODES} values", event)
 
 
 def require_short_numbers(node: yaml.Node | None) -> None:
@@ -44,7 +44,7 @@ def require_short_numbers(node: yaml.Node | None) -> None:
     if isinstance(node, yaml.ScalarNode):
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             problem = f"a number of {len(node.value)} characters"
-            raise refused(problem, node)
+            raise refusal_at(problem, node)
     elif isinstance(node, yaml.MappingNode):
         for pair in node.value:
             for part in pair:
@@ -54,6 +54,6 @@ def require_short_numbers(node: yaml.Node | None) -> None:
             require_short_numbers(part)
 
 
-def refused(problem: str, event: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+def refusal_at(problem: str, event: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
     """Return the error with the place of ``problem``."""
     return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))

@@ -24,14 +24,14 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import difference_in_events, open_sessions, savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import recounted
+from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import examined, savepoint_of
+from sessionizer.state.savepoints.shelf import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
@@ -203,7 +203,7 @@ def test_it_is_as_it_was_written(spark: SparkSession, saved: tuple[SavepointHome
     assert read_manifest(home) == made
     assert is_sound(home)
     held = made.counts, made.earliest_due_ms
-    assert recounted(spark, home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
+    assert recount(spark, home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
 
 
 def is_sound(home: SavepointHome) -> bool:
@@ -271,7 +271,7 @@ def test_one_that_is_killed_at_any_step_is_told_and_made_again(
     with pytest.raises(UnusableSavepoint, match="by process"):
         save(spark, streamed, "a", folder=tmp_path)
     forget_maker(found.home)
-    assert examined(found.home, epoch_ms()).state is SavepointState.ABANDONED
+    assert examine_savepoint(found.home, epoch_ms()).state is SavepointState.ABANDONED
     home, made = save(spark, streamed, "a", folder=tmp_path)
     assert is_sound(home)
     assert made.counts

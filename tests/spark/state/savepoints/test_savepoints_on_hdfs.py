@@ -13,7 +13,7 @@ from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import recounted
+from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
@@ -23,7 +23,7 @@ from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import examined, savepoints_in
+from sessionizer.state.savepoints.shelf import examine_savepoint, savepoints_in
 from sessionizer.state.savepoints.verification import Damage, findings
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
@@ -73,7 +73,7 @@ def test_they_are_made_used_and_removed_there(
     assert [canonical.manifest, copied.manifest] == [made, native]
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
     held = made.counts, made.earliest_due_ms
-    assert recounted(spark, canonical.home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
+    assert recount(spark, canonical.home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
     assert wrong_with(canonical.home) == wrong_with(copied.home) == []
     install(copied.home, native, tmp_path / "checkpoint")
     assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
@@ -86,7 +86,7 @@ def test_they_are_made_used_and_removed_there(
     hurt.write_bytes(content[:-1])
     assert wrong_with(canonical.home) == [Damage.CUT]
     canonical.home.manifest.unlink()
-    assert examined(canonical.home, epoch_ms()).state is SavepointState.MAKING
+    assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
     write_data_record(copied.home.condemned, Condemned(epoch_ms()))  # by one that was killed
     assert remove(copied.home, home) is None
     assert [each.id for each in savepoints_in(folder, epoch_ms())] == ["a"]

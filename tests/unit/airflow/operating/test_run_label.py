@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, purposes
-from sessionizer_airflow.operating.run_label import OPERATE, SHOWN, labelled, result_of, savepoint_of, title_of
+from sessionizer_airflow.operating.run_label import OPERATE, SHOWN, join_label, result_of, savepoint_of, title_of
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def test_the_id_of_a_savepoint_is_in_label_and_note(project: Project) -> None:
     made = savepoint_of(RUN, ASKED_AT)
     arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert made in arguments
-    label = labelled(title_of(form), result_of({"savepoint": "success"}, made, succeeded=True))
+    label = join_label(title_of(form), result_of({"savepoint": "success"}, made, succeeded=True))
     assert label == f"savepoint clicks → savepoint {made}"
 
 
 def test_a_label_fits_into_its_column() -> None:
-    assert len(labelled("x" * 1000, "done")) <= 250
+    assert len(join_label("x" * 1000, "done")) <= 250

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.errors import SparkConnectionMissing
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
+from sessionizer_airflow.failed_task import WIDTH, PersonNeeded, fit_lines, say_what_to_do
 
 if TYPE_CHECKING:
     import pytest
@@ -45,7 +45,7 @@ def test_failures_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> 
 
 def test_long_lines_fit_the_screen_and_paths_stay_whole(reviewed: Reviewed) -> None:
     path = "/" + "x" * WIDTH
-    text = fitted(f"waiting for {path} and {'much else ' * 20}. What to do: mend it")
+    text = fit_lines(f"waiting for {path} and {'much else ' * 20}. What to do: mend it")
     lines = text.splitlines()
     assert path in [line.strip() for line in lines]
     reviewed(lines[-1].strip())

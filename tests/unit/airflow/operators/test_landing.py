@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
-from sessionizer_airflow.landing import Announcement, landed
+from sessionizer_airflow.landing import Announcement, find_landing
 
 if TYPE_CHECKING:
     import pytest
@@ -25,30 +25,30 @@ def beat(version: int | None, rows: int | None, uid: str = "one") -> Heartbeat:
 
 
 def test_first_sessions() -> None:
-    found = landed(beat(3, 10), None)
+    found = find_landing(beat(3, 10), None)
     assert found is not None
     assert found.payload == {"delta_version": 3, "rows": 10, "watermark_ms": 77}
 
 
 def test_only_what_came_since() -> None:
-    found = landed(beat(9, 25), Announcement(uid="one", version=3, rows=10))
+    found = find_landing(beat(9, 25), Announcement(uid="one", version=3, rows=10))
     assert found is not None
     assert found.payload["rows"] == 15
-    assert landed(beat(9, 25), found.announcement) is None
+    assert find_landing(beat(9, 25), found.announcement) is None
 
 
 def test_new_driver_counts_from_nothing() -> None:
-    found = landed(beat(10, 4, uid="two"), Announcement(uid="one", version=9, rows=25))
+    found = find_landing(beat(10, 4, uid="two"), Announcement(uid="one", version=9, rows=25))
     assert found is not None
     assert found.payload["rows"] == 4
 
 
 def test_no_news() -> None:
     last = Announcement(uid="one", version=3, rows=10)
-    assert landed(None, None) is None
-    assert landed(beat(None, None), None) is None
-    assert landed(beat(0, 0), None) is None
-    assert landed(beat(4, 10), last) is None, "an optimization of the table brings a version, but no rows"
+    assert find_landing(None, None) is None
+    assert find_landing(beat(None, None), None) is None
+    assert find_landing(beat(0, 0), None) is None
+    assert find_landing(beat(4, 10), last) is None, "an optimization of the table brings a version, but no rows"
 
 
 def test_an_announcement_is_due_an_interval_later_whatever_the_clock_does() -> None:

@@ -18,7 +18,7 @@ from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
 from sessionizer.home.clock import epoch_ms
-from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
@@ -46,7 +46,7 @@ SIGNS = [(cause, sign) for cause in QUERY_CAUSES for sign in cause.signs or ["so
 
 def death(home: StreamHome, error: Exception) -> DriverStatus:
     """The driver whose query died of `error`, as the supervisor finds it."""
-    return ended_by(home, classified("clicks", error))
+    return ended_by(home, classify_failure("clicks", error))
 
 
 def ended_by(home: StreamHome, error: SessionizerError) -> DriverStatus:
@@ -129,7 +129,7 @@ def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("cause", [each for each in QUERY_CAUSES if each.signs], ids=lambda cause: cause.name)
 def test_a_query_says_of_itself_what_its_cause_says(cause: QueryCause) -> None:
-    error = classified("clicks", RuntimeError(cause.signs[0]))
+    error = classify_failure("clicks", RuntimeError(cause.signs[0]))
     ends_driver = cause.name == "lease_lost"  # terminal for the driver, not for the stream
     is_terminal = cause.verdict is Verdict.TERMINAL or ends_driver
     assert isinstance(error, QueryFailed if is_terminal else QueryInterrupted)

@@ -13,7 +13,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Pha
 from sessionizer.control.timeouts import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import Doctor, examined
+from sessionizer_airflow.supervision.health import Doctor, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
@@ -47,29 +47,29 @@ def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows:
     ],
 )
 def test_what_is_found(seen: Heartbeat | None, age: int, found: Ailment | None) -> None:
-    assert examined(WELL, seen, RUNNING, POLICY, NOW + age).ailment is found
+    assert examine_health(WELL, seen, RUNNING, POLICY, NOW + age).ailment is found
 
 
 def test_a_batch_without_rows_does_not_end_a_lag() -> None:
     lagging = Health(worked_at=NOW, ailment=Ailment.LAGGING, since=NOW)
-    assert examined(lagging, beat(rows=0), RUNNING, POLICY, NOW) == lagging
-    assert examined(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
+    assert examine_health(lagging, beat(rows=0), RUNNING, POLICY, NOW) == lagging
+    assert examine_health(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
 
 
 @pytest.mark.parametrize("desired", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
 def test_a_stream_that_nobody_wants_cannot_be_stale(desired: DesiredState) -> None:
-    assert examined(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert_ms).ailment is None
+    assert examine_health(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert_ms).ailment is None
 
 
 def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted() -> None:
     wanted = Desired(DesiredState.RUNNING, at=NOW + 99 * MINUTE)
-    assert examined(WELL, None, wanted, POLICY, NOW + 100 * MINUTE).ailment is None
+    assert examine_health(WELL, None, wanted, POLICY, NOW + 100 * MINUTE).ailment is None
 
 
 def test_a_hang_is_dealt_with_before_it_is_told_and_a_late_stream_has_more_lag() -> None:
     assert POLICY.tell_stale_after == POLICY.stale_alert_ms
     patient = replace(POLICY, stale_limit_ms=POLICY.stale_alert_ms)
-    assert examined(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert_ms).ailment is None
+    assert examine_health(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert_ms).ailment is None
     assert POLICY.allow_watermark_delay(MINUTE).lag_alert_ms == POLICY.lag_alert_ms + MINUTE
 
 

@@ -19,9 +19,9 @@ from sessionizer.state.savepoints.beginning import Condemned, Failure, reading, 
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
-from sessionizer.state.savepoints.removal import being_read, planned, remove
+from sessionizer.state.savepoints.removal import being_read, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
-from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
+from sessionizer.state.savepoints.shelf import complete_savepoint, examine_savepoint, savepoint_of, savepoints_in
 from sessionizer.state.savepoints.verification import Damage
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.verbs.begun_restore import begun_restore
@@ -155,7 +155,7 @@ def test_whatever_file_is_hurt_is_named(folder: DataPath, hurt: Callable[[DataPa
 def test_a_hurt_manifest_is_no_manifest(folder: DataPath, hurt: Callable[[DataPath], None]) -> None:
     home = fabricate(folder, "a")
     hurt(home.manifest)
-    assert examined(home, epoch_ms()).state is SavepointState.DAMAGED
+    assert examine_savepoint(home, epoch_ms()).state is SavepointState.DAMAGED
 
 
 def test_who_writes_to_a_table_of_it_is_told_and_deltas_checksums_are_not(folder: DataPath) -> None:
@@ -231,7 +231,7 @@ def test_one_that_is_being_read_stays_and_can_be_read_on(folder: DataPath, strea
     with reading(home, "restore"):
         assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == {"a"}
         assert remove(home, stream) == "somebody reads it"
-        assert examined(home, epoch_ms()).is_complete
+        assert examine_savepoint(home, epoch_ms()).is_complete
     assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == set()
     assert wrong_with(home) == []
 
@@ -249,7 +249,7 @@ def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None
     write_data_record(home.condemned, Condemned(epoch_ms()))
     with pytest.raises(UnusableSavepoint, match="being removed"), reading(home, "restore"):
         pass
-    assert being_read([examined(home, epoch_ms())], epoch_ms()) == set()
+    assert being_read([examine_savepoint(home, epoch_ms())], epoch_ms()) == set()
 
 
 def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome, reviewed: Reviewed) -> None:
@@ -268,7 +268,7 @@ def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(
     record = begun_restore(savepoint="a")
     write_operation(stream, record)
     found = savepoints_in(stream.savepoints, epoch_ms())
-    verdicts = planned(found, stream, Policy(0, 0), MANY_DAYS)
+    verdicts = plan_removal(found, stream, Policy(0, 0), MANY_DAYS)
     (stays,) = [verdict for verdict in verdicts if verdict.id == "a"]
     assert (stays.goes, stays.because) == (False, "an operation that is not over needs it")
     reviewed(remove(found[0].home, stream))
@@ -280,7 +280,7 @@ def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(
 def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamHome, reviewed: Reviewed) -> None:
     home = begin(folder, "a")
     reviewed(remove(home, stream))
-    assert examined(home, epoch_ms()).state is SavepointState.MAKING
+    assert examine_savepoint(home, epoch_ms()).state is SavepointState.MAKING
 
 
 def test_a_prune_that_was_killed_is_finished_by_the_next(folder: DataPath, stream: StreamHome) -> None:

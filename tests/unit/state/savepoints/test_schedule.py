@@ -14,7 +14,14 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
 from sessionizer.state.savepoints.manifest import Kind, write_manifest
-from sessionizer.state.savepoints.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
+from sessionizer.state.savepoints.schedule import (
+    Reached,
+    judge,
+    judge_schedule,
+    newest_reached,
+    plan_for_scheduled,
+    reason,
+)
 from sessionizer.stream_spec.document.stream import Savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
 
@@ -58,7 +65,7 @@ def made(ago: int) -> Manifest:
 def test_a_stream_is_due_when_its_newest_is_old_and_a_batch_was_over_since(
     *, reached: Reached | None, newest: Manifest | None, making: bool, due: bool, because: str
 ) -> None:
-    judgement = judged(HOUR, reached, newest, making=making, now=NOW)
+    judgement = judge_schedule(HOUR, reached, newest, making=making, now=NOW)
     assert (judgement.due, judgement.because) == (due, because)
 
 
@@ -69,13 +76,13 @@ def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
 
 
 def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> None:
-    assert reached_by(stream) is None
+    assert newest_reached(stream) is None
     lineage = start_lineage(stream)
-    assert reached_by(stream) is None
+    assert newest_reached(stream) is None
     commit(stream, lineage, 3)
-    assert reached_by(stream) == Reached(lineage, 3)
+    assert newest_reached(stream) == Reached(lineage, 3)
     begin_drain(stream, lineage)
-    assert reached_by(stream) is None
+    assert newest_reached(stream) is None
 
 
 def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome, reviewed: Reviewed) -> None:

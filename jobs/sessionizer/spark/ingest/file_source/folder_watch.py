@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import seen_since
 from sessionizer.home.roots import located
-from sessionizer.lineage.excluded_ranges import counted
+from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,17 +47,18 @@ class Unread:
         """Format each finding for the user."""
         if self.changed:
             yield (
-                f"{counted(len(self.changed), 'file')} changed after the stream took it, and a file is read once: "
+                f"{count_text(len(self.changed), 'file')} changed after the stream took it, and a file is read once: "
                 f"{_named(self.changed)}. Move complete files into the folder, each under a name of its own"
             )
         if self.folders:
             yield (
-                f"not looked into: {counted(len(self.folders), 'folder')} in the source's folder: "
+                f"not looked into: {count_text(len(self.folders), 'folder')} in the source's folder: "
                 f"{_named(self.folders)}. Set source.options.recursiveFileLookup to true to read them"
             )
         if self.beside:
             yield (
-                f"not read: {counted(len(self.beside), 'file')} beside folders that are named like parts of a table: "
+                f"not read: {count_text(len(self.beside), 'file')} "
+                "beside folders that are named like parts of a table: "
                 f"{_named(self.beside)}. Move them into such a folder"
             )
 

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import content_of, stamped
+from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line
 from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, reader_of_bytes
@@ -77,7 +77,7 @@ class UnreadableFiles:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
-        write_json(self.record, stamped({_FILES: {**self._known(), uri: cause}}))
+        write_json(self.record, add_stamp({_FILES: {**self._known(), uri: cause}}))
 
     def _known(self) -> Mapping[str, object]:
         """Read the cause for each file, by its URI. Raises DamagedFile."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.json_file import read_json, write_json
-from sessionizer.home.json_record import stamped
+from sessionizer.home.json_record import add_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ class SchemaIds:
         asked = self.asked()
         if found is None or int(found[1]) in asked:
             return None
-        write_json(self.record, stamped({_IDS: sorted({*asked, int(found[1])})}))
+        write_json(self.record, add_stamp({_IDS: sorted({*asked, int(found[1])})}))
         return f"a value names schema {found[1]}, for which the registry is asked"
 
 

@@ -73,7 +73,7 @@ def count_shares(shares: DataFrame) -> tuple[dict[int, int], dict[str, int]]:
     return {row[_GROUP]: row.events for row in found}, unfit
 
 
-def packed_anew(spark: SparkSession, stream: str, divided: DividedEvents, folder: DataPath) -> FirstLog:
+def pack_events(spark: SparkSession, stream: str, divided: DividedEvents, folder: DataPath) -> FirstLog:
     """Pack the ``divided`` open events into ``folder``.
 
     A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState if an event got lost.

@@ -25,8 +25,8 @@ from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import FirstLog, blobs_in, carried
-from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, packed_anew
+from sessionizer.spark.state.group_logs import FirstLog, blobs_in, keep_logs
+from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, pack_events
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -136,13 +136,13 @@ class NewLineage:
             return given
         if isinstance(given, KeptState):
             if given.key_groups == self.spec.key_groups and given.revision == rows.REVISION:
-                return carried(self.spark, given)
+                return keep_logs(self.spark, given)
             given = read_at_head(self.spark, given)
         folder = self.home.lineage(self.lineage).first_log
         if not isinstance(given, DividedEvents):
             groups = self.spec.key_groups
             given = DividedEvents(divide(given, groups, folder / "shares"), groups, count_by_key(given, groups))
-        return packed_anew(self.spark, self.home.name, given, folder / "packed")
+        return pack_events(self.spark, self.home.name, given, folder / "packed")
 
     def _seed(self, first_log: DataFrame) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""

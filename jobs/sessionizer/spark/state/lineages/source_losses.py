@@ -11,7 +11,7 @@ from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import actions_in, added_in, commits_of
 from sessionizer.home.roots import folder_at, located
-from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
+from sessionizer.lineage.source_ids import known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at
 from sessionizer.state.lineages.lost_events import (
@@ -52,7 +52,7 @@ def going_on(
     source = spec.source
     now = source_ids(spark, spec.name, source, home.platform)
     known = known_ids(noted, source.model_dump(), offset)
-    others = replaced(known, now)
+    others = replaced_names(known, now)
     match source.format:
         case "kafka":
             return _continue_in_topics(

@@ -14,8 +14,8 @@ from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, TIMEOUTS
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.group_logs import labelled, whole_logs
-from sessionizer.spark.state.open_events import open_event_schema, open_payload, opened
+from sessionizer.spark.state.group_logs import label_groups, whole_logs
+from sessionizer.spark.state.open_events import open_event_schema, open_events_of, open_payload
 from sessionizer.state.savepoints.manifest import saved_spec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def has_table(manifest: Manifest, part: str) -> bool:
 def saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
     """Read the logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
     blobs = savepoint_table(spark, home, GROUP_LOGS).select(*_BLOB_OF_LOG)
-    return labelled(blobs, key_groups)
+    return label_groups(blobs, key_groups)
 
 
 def saved_events(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
@@ -56,7 +56,7 @@ def saved_events(spark: SparkSession, home: SavepointHome, manifest: Manifest) -
     if has_table(manifest, OPEN_EVENTS):
         return savepoint_table(spark, home, OPEN_EVENTS)
     groups, kept = manifest.key_groups, KeptTypes(manifest.time_mode, manifest.payload_types)
-    return opened(whole_logs(saved_logs(spark, home, groups), groups), groups, open_event_schema(kept))
+    return open_events_of(whole_logs(saved_logs(spark, home, groups), groups), groups, open_event_schema(kept))
 
 
 def saved_timeouts(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, int]:

@@ -63,18 +63,18 @@ def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> 
     return log_blobs(spark, state).mapInArrow(_log_maker(rules), shape)
 
 
-def held_by(logs: DataFrame) -> Held:
+def sum_counts(logs: DataFrame) -> Held:
     """Sum up the counts of the logs of ``counted_logs``."""
     return _held_together(logs.select(f"{_MAKES}.*"))
 
 
-def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
+def count_rows(open_events: DataFrame, rules: SessionRules) -> Held:
     """Count the content of canonical rows. A key group is opened whole, as in a merge."""
     of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
     return _held_together(of_groups)
 
 
-def held_in_logs(logs: DataFrame, rules: SessionRules) -> Held:
+def count_logs(logs: DataFrame, rules: SessionRules) -> Held:
     """Count the content of logs, by ``label`` and ``blob``, those of a group together and in order.
 
     Call it in ``few_blobs_at_a_time``.
@@ -89,16 +89,16 @@ class Recounted(NamedTuple):
     earliest_due_ms: int | None
 
 
-def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
+def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
     """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
     rules, held = rules_of(saved_spec(home, manifest)), dict[str, Held]()
     if has_table(manifest, OPEN_EVENTS):
-        held[OPEN_EVENTS] = held_in(savepoint_table(spark, home, OPEN_EVENTS), rules)
+        held[OPEN_EVENTS] = count_rows(savepoint_table(spark, home, OPEN_EVENTS), rules)
     if has_table(manifest, GROUP_LOGS):
         logs = saved_logs(spark, home, manifest.key_groups)
         with few_blobs_at_a_time(spark):
-            held[GROUP_LOGS] = held_in_logs(whole_logs(logs, manifest.key_groups), rules)
+            held[GROUP_LOGS] = count_logs(whole_logs(logs, manifest.key_groups), rules)
     return {part: Recounted(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
 
 

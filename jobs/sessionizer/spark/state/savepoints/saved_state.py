@@ -18,7 +18,7 @@ from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, SEEN_FILES
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import revisions_before_head
-from sessionizer.spark.state.group_logs import FirstLog, begun_with
+from sessionizer.spark.state.group_logs import FirstLog, first_log_of
 from sessionizer.spark.state.open_events import (
     KeptState,
     at_head,
@@ -87,7 +87,7 @@ def saved_state(
 
 def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
     if has_table(manifest, GROUP_LOGS) and manifest.revision == REVISION:
-        return begun_with(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
+        return first_log_of(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
     found = saved_events(spark, savepoint, manifest)
     kept = KeptTypes(manifest.time_mode, manifest.payload_types)
     return at_head(found, manifest.revision, open_event_schema(kept))

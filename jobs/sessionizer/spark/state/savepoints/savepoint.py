@@ -15,10 +15,10 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import java_version
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import numbered_by_group, whole_logs
-from sessionizer.spark.state.open_events import kept_state, opened, read_timeouts, reading_state
+from sessionizer.spark.state.group_logs import number_groups, whole_logs
+from sessionizer.spark.state.open_events import kept_state, open_events_of, read_timeouts, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import counted_logs, held_by
+from sessionizer.spark.state.savepoints.event_counts import counted_logs, sum_counts
 from sessionizer.state.lineages.committed_batch import require_unchanged
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
@@ -91,20 +91,20 @@ class _Tables:
         committed = self.target.committed
         spec = recorded_spec(committed.spec, SPEC_FILE.of(self.target.stream, committed.lineage).path)
         with reading_state(self.spark):
-            logs = numbered_by_group(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
+            logs = number_groups(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
             self.target.after("logs of the key groups")
             timeouts = read_timeouts(self.spark, state)
         columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
         self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
-        return held_by(savepoint_table(self.spark, self.target.home, GROUP_LOGS)), len(timeouts)
+        return sum_counts(savepoint_table(self.spark, self.target.home, GROUP_LOGS)), len(timeouts)
 
     def write_open_events(self, state: KeptState) -> None:
         """Write the open events of the logs that were written, as typed rows. So the state is read once."""
         logs = saved_logs(self.spark, self.target.home, state.key_groups)
         partitions = min(int(self.target.committed.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
-            self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state.key_groups, state.events))
+            self._write(OPEN_EVENTS, open_events_of(whole_logs(logs, partitions), state.key_groups, state.events))
 
     def write_seen_files(self) -> None:
         """Write the files that a source of files counts as read. For another source the table is empty."""
