@@ -1,4 +1,4 @@
-"""Clicks in Avro in a real broker: sessions as defined, whatever else is in the topic."""
+"""Clicks in Avro and Protobuf in a real broker: sessions as defined, whatever else is in the topic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import SourceUnreachable
@@ -18,9 +19,12 @@ from support.expected.landed import as_landed, is_valid, landed
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.bytes_of_clicks import (
+    CLICK,
     WITHOUT_DEVICE,
     avro_schema,
     avro_value,
+    protobuf_descriptor,
+    protobuf_value,
 )
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
@@ -106,3 +110,25 @@ def test_avro_by_its_registry(
         placed |= produce(kafka_broker, kafka_topic, last)
         run_to_end(stage, "last")
     assert_landed(stage, kafka_topic, placed, {**broken, absent: "unknown_schema"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("header", [b"", b"\0\0\0\0\x0b\x02\x02"], ids=["bare", "confluent"])
+def test_protobuf_by_its_descriptor(kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path, header: bytes) -> None:
+    """With a header, its last two bytes name the second message of the file. Values of the first are refused."""
+    rows, file = clicks(200), FileDescriptorSet.FromString(protobuf_descriptor()).file[0]
+    with SchemaRegistry() as registry:
+        registry.register(SUBJECT, 11, base64.b64encode(file.SerializeToString()).decode())
+        source: dict[str, Any] = {"encoding": "protobuf", "schema": "clicks.desc", "message": CLICK}
+        spec = spec_of(kafka_broker, kafka_topic, **source)
+        if header:
+            spec["source"]["registry"] = {"url": registry.url, "subject": SUBJECT}
+        stage = Stage.set_up(tmp_path, spec)
+        (stage.streams / "clicks.desc").write_bytes(protobuf_descriptor())
+        good = [replace(row, value=header + protobuf_value(row.event)) for row in rows]
+        broken = {header + protobuf_value(rows[0].event)[:-3]: "malformed", b"\xff\xff": "malformed"}
+        if header:
+            broken[header[:5] + b"\0"] = "malformed"
+        placed = produce(kafka_broker, kafka_topic, [*good, *(bad(rows[0], value) for value in broken)])
+        run_to_end(stage, "a")
+    assert_landed(stage, kafka_topic, placed, broken)

@@ -1,4 +1,4 @@
-"""Clicks as values in bytes, written by an encoder of its own: Avro with Confluent's header."""
+"""Clicks as values in bytes, written by encoders of their own: Avro with Confluent's header, and Protobuf."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer_demo.feed.traffic.events import ClickEvent
 
+CLICK: Final = "shop.Click"
 FIELDS: Final = {
     "event_id": "string", "user_id": "string", "client": "string", "ts": "long", "type": "string", "page": "string",
     "amount": "double", "device": "string", "timeout_s": "int",
@@ -49,3 +54,26 @@ def _zigzag(number: int) -> bytes:
         found.append(left & 0x7F | 0x80)
         left >>= 7
     return bytes((*found, left))
+
+
+def protobuf_descriptor() -> bytes:
+    """A descriptor set with the message of a click, the second one of its file."""
+    files = FileDescriptorSet()
+    file = files.file.add(name="click.proto", package="shop", syntax="proto2")
+    file.message_type.add(name="Unused")
+    click = file.message_type.add(name="Click")
+    kinds = {"string": "TYPE_STRING", "long": "TYPE_INT64", "int": "TYPE_SINT32", "double": "TYPE_DOUBLE"}
+    for number, (name, kind) in enumerate(FIELDS.items(), start=1):
+        kind_of = FieldDescriptorProto.Type.Value(kinds[kind])
+        click.field.add(name=name, number=number, type=kind_of, label=FieldDescriptorProto.LABEL_OPTIONAL)
+    return bytes(files.SerializeToString())
+
+
+def protobuf_value(click: ClickEvent) -> bytes:
+    """The click in Protobuf."""
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(protobuf_descriptor()).file:
+        pool.Add(file)
+    values = {name: getattr(click, name) for name in FIELDS if getattr(click, name) is not None}
+    message = GetMessageClass(pool.FindMessageTypeByName(CLICK))(**values)
+    return bytes(message.SerializeToString())
