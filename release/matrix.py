@@ -176,9 +176,11 @@ def main() -> int:
     (wheel,) = Path(sys.argv[1]).absolute().glob("*.whl")
     chosen = json.loads(os.environ.get("ONLY", "null")) or range(len(CELLS))
     sys.stdout.write(HEADER)
-
-    rows = [tried(CELLS[number], wheel) for number in chosen]
-    sys.stdout.write("\n".join(rows) + "\n")
+    rows = []
+    for number in chosen:
+        rows.append(tried(CELLS[number], wheel))
+        sys.stdout.write(f"{rows[-1]}\n")
+        sys.stdout.flush()
     return 0 if all(" yes, " in row for row in rows) else 1
 
 
