@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Text
 from sessionizer.stream_spec.document.reader_options import unfit_option
-from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
+from sessionizer.stream_spec.document.secrets import replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
+from sessionizer.stream_spec.document.source_options import BY_ENVIRONMENT, SourceWithOptions, check_settled
 from sessionizer.stream_spec.document.value_schema import (
     IN_BYTES,
     READ_BESIDE,
@@ -19,67 +20,7 @@ from sessionizer.stream_spec.document.value_schema import (
     read_schema,
 )
 
-
-def option_text(value: object) -> object:
-    """Return a YAML scalar as Spark reads options: ``true`` and ``10`` need no quotes."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-OptionValue = Annotated[
-    str,
-    BeforeValidator(option_text),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
-]
-BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
-BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
-
-
-class SourceWithOptions(Section):
-    """A source that takes options of Spark's reader."""
-
-    settled_options: ClassVar[frozenset[str]] = frozenset()
-    """Options, in lower case, that the stream sets itself."""
-    where_else: ClassVar[str] = BY_SPARK
-    """Advice for an option that must not be in a file that is checked in."""
-
-    options: dict[str, OptionValue] = Field(
-        default_factory=dict,
-        description="Options of Spark's reader, with Spark's names. No secrets.",
-        examples=[{"maxFilesPerTrigger": "100"}],
-    )
-
-    @model_validator(mode="after")
-    def _options_hold_no_secret(self) -> Self:
-        for option, value in self.options.items():
-            if looks_secret(option):
-                raise refusal(
-                    value,
-                    f"Remove it, because a spec holds no secret. Instead, {self.where_else.format(option=option)}",
-                    "options",
-                    option,
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _options_name_no_code(self) -> Self:
-        for option, value in self.options.items():
-            if names_code(option):
-                allowed = f"Remove it, because a spec loads no class. Instead, {self.where_else.format(option=option)}"
-                raise refusal(value, allowed, "options", option)
-            if names_program(option):
-                allowed = (
-                    f"Remove it, because a spec starts no program. Instead, {self.where_else.format(option=option)}"
-                )
-                raise refusal(value, allowed, "options", option)
-        return self
-
-    @model_validator(mode="after")
-    def _options_are_free(self) -> Self:
-        check_settled("options", self.options, self.settled_options)
-        return self
 
 
 class FilesSource(SourceWithOptions):
@@ -254,13 +195,6 @@ class SocketSource(Section):
     def _columns_fit_the_encoding(self) -> Self:
         check_columns(self.encoding, self.columns)
         return self
-
-
-def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) -> None:
-    """Refuse ``options`` (written under ``block``) that are among the ``settled`` ones, in any case."""
-    for option, value in options.items():
-        if option.lower() in settled:
-            raise refusal(value, "Remove it, because the stream sets it itself", block, option)
 
 
 def check_columns(encoding: str, columns: str | None) -> None:
