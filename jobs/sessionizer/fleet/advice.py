@@ -9,6 +9,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.errors import Verdict
+from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
@@ -61,7 +62,7 @@ def _describe_operation(unfinished: UnfinishedOperation) -> str:
 
 def _describe_supervisor(name: str, seen: DriverStatus, record: SupervisionRecord) -> str | None:
     """Say what the supervisor waits for, or why it does not restart the stream. None while a driver lives."""
-    if record.given_up and not _is_newer(seen, record):
+    if record.given_up and not has_newer_driver(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
         return f"given up: {record.last_failure}. What to do: {name_stream(record.remedy, name)}{going_on}"
     if seen.state.is_live:
@@ -85,11 +86,6 @@ def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
 
 def _unpause(name: str) -> str:
     return f"unpause the DAG {dag_id(name, Verb.SUPERVISE)}"
-
-
-def _is_newer(seen: DriverStatus, record: SupervisionRecord) -> bool:
-    """Whether a user has started another driver by hand since."""
-    return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
 def _describe_end(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str:

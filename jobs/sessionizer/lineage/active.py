@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sessionizer.errors import DamagedFile, SessionizerError
+from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.data_files import make_listed_folder, names_in
@@ -74,6 +74,14 @@ def active_lineage(home: StreamHome) -> str | None:
     """Return the active lineage's id, None if the stream never started. Raises DamagedFile."""
     record = read_lineage(home)
     return record.lineage if record else None
+
+
+def require_lineage(home: StreamHome) -> str:
+    """Return the active lineage's id. Raises NothingToSave if the stream never started, DamagedFile."""
+    lineage = active_lineage(home)
+    if lineage is None:
+        raise NothingToSave(home.name, "it never ran")
+    return lineage
 
 
 def examine_active(home: StreamHome, read: Callable[[StreamHome, str], Kept | None]) -> Kept | None:

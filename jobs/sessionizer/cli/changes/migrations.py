@@ -9,10 +9,9 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
-from sessionizer.errors import NothingToSave
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.names import minted_id
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.migrations.compiled import compile_migrations, describe_migration
@@ -43,7 +42,7 @@ def new(
 ) -> None:
     """Print a draft, from the difference between the file and the spec that the stream runs by. Writes nothing."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
-    record = SPEC_FILE.of(where, _lineage(where)).require()
+    record = SPEC_FILE.of(where, require_lineage(where)).require()
     before = document_of(spec) if record is None else record.document
     typer.echo(draft_migration(name, before, document_of(spec)), nl=False)
 
@@ -54,7 +53,7 @@ def list_(
 ) -> None:
     """List applied and pending migrations, in order."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
-    applied = read_applied(where, _lineage(where))
+    applied = read_applied(where, require_lineage(where))
     found = _listed(spec, applied, pending_migrations(stream, spec.migrations, applied))
     if as_json:
         typer.echo(json.dumps(found))
@@ -80,7 +79,7 @@ def check(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Check the list, with --deep what the pending migrations do to open events. Changes nothing."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
-    lineage = _lineage(where)
+    lineage = require_lineage(where)
     pending = pending_migrations(stream, spec.migrations, read_applied(where, lineage))
     _require_known_columns(where, lineage, pending)
     if not deep or not pending:
@@ -91,13 +90,6 @@ def check(  # noqa: PLR0913  one parameter per option
     preview = _preview(where, spec, pending, spark_master(master))
     for line in [json.dumps(preview.to_json())] if as_json else preview.lines():
         typer.echo(line)
-
-
-def _lineage(where: StreamHome) -> str:
-    lineage = active_lineage(where)
-    if lineage is None:
-        raise NothingToSave(where.name, "it never ran")
-    return lineage
 
 
 def _listed(

@@ -11,10 +11,10 @@ from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
-from sessionizer.errors import InvalidSpec, NothingToSave, UnknownSavepoint
+from sessionizer.errors import InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.roots import data_root
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
@@ -39,8 +39,7 @@ def run(command: Restore, shared: Shared) -> None:
     shelf = savepoints_folder(where, command.folder)
     chosen = _chosen(shelf, command.savepoint, command.time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
-    if active_lineage(where) is None:
-        raise NothingToSave(stream, "it never ran")
+    require_lineage(where)
     terms, pending = command.terms, find_begun(where, command.name, chosen)
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415

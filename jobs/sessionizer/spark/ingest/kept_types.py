@@ -45,7 +45,7 @@ def require_in_reach(payload: StructType, kept: KeptTypes) -> None:
     """Raise InvalidSpec if a column of ``payload`` cannot take the types that open events may have, by ``kept``."""
     for column in payload:
         for before in kept.payload.get(column.name, []):
-            _require_in_reach(column, StructType.fromJson(_struct_of(column.name, before))[column.name])
+            _require_in_reach(column, StructType.fromJson(struct_of(column.name, before))[column.name])
 
 
 def types_of(payload: StructType) -> dict[str, object]:
@@ -78,6 +78,6 @@ def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: St
         TYPES_FILE.of(home, lineage).write(more)
 
 
-def _struct_of(name: str, kind: object) -> dict[str, object]:
+def struct_of(name: str, kind: object) -> dict[str, object]:
     """Return a type in JSON as the struct that ``fromJson`` takes."""
     return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}

@@ -27,6 +27,7 @@ from sessionizer.core.wire.tombstones import open_log
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
+from sessionizer.spark.ingest.kept_types import struct_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def open_payload(kept: KeptTypes) -> list[pa.Field]:
 
 
 def _widest(name: str, types: list[Any]) -> pa.Field:
-    columns = [pa.schema(arrow_fields(StructType.fromJson(_struct_of(name, kind)))) for kind in types]
+    columns = [pa.schema(arrow_fields(StructType.fromJson(struct_of(name, kind)))) for kind in types]
     return reduce(unite_schemas, columns).field(0)
 
 
@@ -183,8 +184,3 @@ def logs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes
     )
     for label, found in groupby(labelled, key=lambda row: row[0]):
         yield label, [blob for _, blob in found]
-
-
-def _struct_of(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  JSON
-    """Return a type in JSON as the struct that ``fromJson`` takes."""
-    return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}

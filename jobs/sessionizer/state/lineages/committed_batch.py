@@ -19,7 +19,7 @@ from sessionizer.checkpoint.file_lists import seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.lineage.fingerprint import require_same_engine
@@ -72,9 +72,7 @@ def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_up
     NothingToSave, StreamDrained, UnreadableLineage, EngineChanged, DamagedFile, and BatchOutrun if Spark removes a file
     of the batch meanwhile.
     """
-    lineage = active_lineage(home)
-    if lineage is None:
-        raise NothingToSave(home.name, "it never ran")
+    lineage = require_lineage(home)
     require_readable_lineage(home, lineage, to_upgrade=to_upgrade)
     if not to_upgrade:
         require_same_engine(home, lineage)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import committed_batch
-from sessionizer.errors import NothingToSave, NoWayBack
+from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, require_lineage
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -86,9 +86,7 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
 
 def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:
     """Return the active lineage's origin, the lineage before it, and itself. Raises NothingToSave, NoWayBack."""
-    leaves = active_lineage(home)
-    if leaves is None:
-        raise NothingToSave(home.name, "it never ran")
+    leaves = require_lineage(home)
     return *way_back(home, leaves), leaves
 
 

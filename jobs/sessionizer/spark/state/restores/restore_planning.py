@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
-from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, located
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import sink_folders
@@ -66,7 +65,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     require_undamaged(savepoint, manifest)
     if manifest.kind is Kind.NATIVE:
         require_same_line(manifest, spark.version)
-    leaves = _lineage_that_ran(home)
+    leaves = require_lineage(home)
     newest, counts = begun_batch(home.checkpoint(leaves)), manifest.counts
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
@@ -119,16 +118,9 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
-    origins, active = origins_of(home), _lineage_that_ran(home)
+    origins, active = origins_of(home), require_lineage(home)
     target = path_to(manifest.lineage, manifest.batch_id, origins)
     return changes_to(target, path_to(active, None, origins), origins)
-
-
-def _lineage_that_ran(home: StreamHome) -> str:
-    active = active_lineage(home)
-    if active is None:
-        raise NothingToSave(home.name, "it never ran")
-    return active
 
 
 def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
