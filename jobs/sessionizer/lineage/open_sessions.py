@@ -10,9 +10,9 @@ from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from sessionizer.core.key_group.group_load import OpenLoad
+    from sessionizer.core.key_group.group_load import GroupLoad, OpenLoad
     from sessionizer.home.roots import ControlPath
 
 _BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
@@ -60,7 +60,12 @@ class OpenSessions:
     def load(self) -> OpenLoad:
         """Sizes and ages of the open sessions. A restart forgets those of keys until their groups merge again."""
         held = (open_in_group.held_bytes for open_in_group in self._of_group.values())
-        return sum_loads(held, {group: open_in_group.load for group, open_in_group in self._of_group.items()})
+        return sum_loads(held, self.loads)
+
+    @property
+    def loads(self) -> Mapping[int, GroupLoad]:
+        """The load of each group, of its last merge if it has only appended since."""
+        return {group: open_in_group.load for group, open_in_group in self._of_group.items()}
 
     @property
     def heaviest(self) -> tuple[int | None, int | None]:

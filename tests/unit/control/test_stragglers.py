@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sessionizer.control.history.straggler import (
@@ -42,7 +44,7 @@ def test_the_key_group_that_holds_up_a_batch(took_ms: tuple[int, ...], batch_ms:
 
 @pytest.mark.parametrize(("events", "found"), [(5_000, "key:bot"), (90, "key_group:0")])
 def test_a_key_far_beyond_the_others_is_named_instead_of_its_group(events: int, found: str) -> None:
-    straggler = slow_group(groups(9_000, 10, 10, key="bot", key_events=events, key_p99_events=9), 10_000, AT)
+    straggler = slow_group(groups(9_000, 10, 10, key="bot", key_events=events, others_events=9), 10_000, AT)
     assert straggler is not None
     assert (straggler.label, straggler.group) == (found, 0)
 
@@ -77,3 +79,22 @@ def test_a_straggler_is_named_after_two_batches_and_keeps_its_beginning() -> Non
     assert other is not None
     assert (other.is_named, other.since) == (False, AT + 20)
     assert follow(other, None) is None
+
+
+def test_a_batch_in_which_its_group_did_not_merge_says_nothing_of_a_straggler() -> None:
+    def seen(at: int) -> Straggler | None:
+        return slow_group(groups(9_000, 10, 10, key="bot", key_events=5_000), 10_000, at)
+
+    stored = [replace(each, merged=False) for each in groups(20, 10, 10)]
+    first = follow(None, seen(AT))
+    between = follow(first, None, stored)
+    assert between == first
+    again = follow(between, seen(AT + 9), stored)
+    assert again is not None
+    assert (again.label, again.is_named, again.since) == ("key:bot", True, AT)
+    assert follow(again, None, groups(20, 10, 10)) is None, "it merged, and was quick"
+    partition = Straggler(kind=StragglerKind.PARTITION, name="c-0", since=AT)
+    assert follow(again, partition, stored) == again
+    assert follow(partition, None, stored) is None
+    other = replace(again, group=1, name="2", batches=1)
+    assert follow(again, other, stored) == other

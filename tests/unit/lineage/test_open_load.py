@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sessionizer.control.history.straggler import GroupTime
+from sessionizer.control.history.straggler import NAMED_AFTER, GroupTime, follow, slow_group
+from sessionizer.core.definition.event import Event
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.core.definition.rules import Clock, SessionRules
+from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, take_batch
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, p99, sum_loads
 from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.batch_history import group_times
 from sessionizer.spark.sinks.write import BatchCounts
+from support.streams.in_memory_groups import PAYLOAD, Group, event_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOW = 1_790_000_000_000
 MINUTE = 60_000
+SHORT = SessionRules(
+    clock=Clock.EVENT_TIME,
+    watermark_delay_ms=10_000,
+    gap_timeout_ms=30_000,
+    client_timeouts_ms={},
+    max_events=None,
+    max_duration_ms=None,
+    emit_every_ms=5_000,
+)
 
 
 def cuts(lengths: list[int], reasons: list[int]) -> Cuts:
@@ -74,13 +94,41 @@ def test_the_report_travels_as_json_and_no_record_keeps_it() -> None:
 
 
 def test_a_group_that_was_called_twice_took_both_times() -> None:
-    def report(took_ms: int, *heaviest: tuple[str, int]) -> OpenInGroup:
+    def report(took_ms: int, *heaviest: tuple[str, int], merged: bool = True) -> OpenInGroup:
         load = GroupLoad(took_ms=took_ms, closed={"gap": 1}, heaviest=heaviest, p99_events=3)
-        return OpenInGroup(sessions=1, latest_due_ms=9, held_bytes=7, admitted=2, merged=True, load=load)
+        return OpenInGroup(sessions=1, latest_due_ms=9, held_bytes=7, admitted=2, merged=merged, load=load)
 
-    counts = BatchCounts(open_in_groups=[(3, report(5)), (1, report(7, ("a", 9))), (3, report(20, ("b", 4), ("c", 1)))])
-    assert group_times(counts) == (
-        GroupTime(group=3, took_ms=25, key="b", key_events=4, key_p99_events=3),
-        GroupTime(group=1, took_ms=7, key="a", key_events=9, key_p99_events=3),
+    stored, merged = report(5, merged=False), report(20, ("b", 4), ("c", 1))
+    counts = BatchCounts(open_in_groups=[(3, stored), (1, report(7, ("a", 9), merged=False)), (3, merged)])
+    loads = {3: merged.load, 1: GroupLoad(heaviest=(("a", 9), ("d", 8)), p99_events=3)}
+    assert group_times(counts, loads) == (
+        GroupTime(group=3, took_ms=25, key="b", key_events=4, others_events=1),
+        GroupTime(group=1, took_ms=7, key="a", key_events=9, others_events=3, merged=False),
     )
     assert counts.closed == {"gap": 3}
+
+
+def test_a_key_with_most_of_the_events_is_named_though_its_group_does_not_merge_in_each_batch(tmp_path: Path) -> None:
+    """Replays measured batches: of 51 sessions the heaviest is the p99 itself, and every third batch merges."""
+    rules, delay_ms, step_ms, batches = SHORT, 10_000, 20_000, 8
+    group, kept, shared = Group(), OpenSessions(tmp_path / "open.json"), GroupRules(SHORT, PAYLOAD, 4)
+    straggler, names, watermark = None, [], 0
+    for batch in range(batches):
+        at, ended = NOW + batch * step_ms, NOW + batches * step_ms
+        keys = ["bot"] * 600 + [f"u{number}" for number in range(50)]
+        events = [Event(key, None, at, f"{batch}-{n}", payload=(None, None)) for n, key in enumerate(keys)]
+        bounds = BatchBounds.of(rules.clock, watermark, ended, 0)
+        step = take_batch(
+            0, shared, group.plan, Arrivals([event_table(events, rules, arrived_at_ms=ended)]), bounds, group.stored
+        )
+        group.apply(step)
+        assert step.open_in_group is not None
+        others = [(number, replace(step.open_in_group, load=GroupLoad()).taking(10)) for number in (1, 2, 3)]
+        counts = BatchCounts(open_in_groups=[(0, step.open_in_group.taking(2_400 if step.merged else 30)), *others])
+        kept.learn(batch, counts.open_in_groups)
+        times = group_times(counts, kept.loads)
+        straggler = follow(straggler, slow_group(times, 4_000 if step.merged else 900, ended), times)
+        names.append((step.merged is not None, straggler.label if straggler and straggler.is_named else None))
+        watermark = at - delay_ms
+    assert [merged for merged, _ in names].count(True) == NAMED_AFTER
+    assert names[-1] == (False, "key:bot")

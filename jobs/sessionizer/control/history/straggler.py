@@ -1,7 +1,8 @@
 """Stragglers: the key group, the key or the Kafka partition that holds up a stream's batches. Pure.
 
-A straggler is named after two batches in a row. In Spark the watermark follows the newest event of all partitions, so
-no partition can hold it up. A partition that falls behind makes its own events late instead.
+A straggler is named after two batches that it has held up. Between them its key group may only store its new events,
+and merge in a later batch. Such a batch is quick, and says nothing about the group. In Spark the watermark follows the
+newest event of all partitions, so no partition can hold it up. A partition that falls behind makes its own events late.
 
 JSON of a straggler, in ``heartbeat.json`` and in the documents of the page (times are epoch ms)::
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NAMED_AFTER: Final = 2
-"""Number of batches in a row after which a straggler is named."""
+"""Number of batches that a straggler has held up when it is named."""
 TOLD_AFTER_MS: Final = 5 * 60_000
 """Milliseconds after which users are told of a straggler."""
 SLOW_MS: Final = 2_000
@@ -35,7 +36,7 @@ LEAST_SHARE: Final = 0.5
 TIMES_OTHERS: Final = 4
 """Factor by which a straggler is beyond the median of the others."""
 TIMES_OTHER_KEYS: Final = 10
-"""Factor by which a key's session is beyond 99 of 100 others, so that the key is named instead of its group."""
+"""Factor by which a key's session is beyond 99 of 100 others in its group, so that the key is named instead."""
 LEAST_BEHIND: Final = 1_000
 """Unread events below which no partition counts as far behind."""
 
@@ -90,13 +91,17 @@ class Straggler(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTime:
-    """The time of a key group in a batch (ms), and the events of its largest open session."""
+    """The time of a key group in a batch (ms), and the events of its largest open session.
+
+    99 of 100 of its other sessions have at most ``others_events``. ``merged`` is false if it only stored its events.
+    """
 
     group: int
     took_ms: int
     key: str | None = None
     key_events: int = 0
-    key_p99_events: int = 0
+    others_events: int = 0
+    merged: bool = True
 
 
 def slow_group(groups: Sequence[GroupTime], batch_ms: int, at: int) -> Straggler | None:
@@ -115,7 +120,7 @@ def slow_group(groups: Sequence[GroupTime], batch_ms: int, at: int) -> Straggler
         batch_ms=batch_ms,
         group=slowest.group,
     )
-    if slowest.key is not None and slowest.key_events > TIMES_OTHER_KEYS * max(slowest.key_p99_events, 1):
+    if slowest.key is not None and slowest.key_events > TIMES_OTHER_KEYS * max(slowest.others_events, 1):
         return replace(found, kind=StragglerKind.KEY, name=slowest.key)
     return found
 
@@ -131,8 +136,16 @@ def partition_behind(behind: Mapping[str, int], at: int) -> Straggler | None:
     return Straggler(kind=StragglerKind.PARTITION, name=last, since=at, behind=behind[last])
 
 
-def follow(before: Straggler | None, seen: Straggler | None) -> Straggler | None:
-    """Return the straggler after a batch in which one was ``seen``. The same one keeps its beginning."""
-    if before is None or seen is None or (before.kind, before.name) != (seen.kind, seen.name):
+def follow(before: Straggler | None, seen: Straggler | None, groups: Sequence[GroupTime] = ()) -> Straggler | None:
+    """Return the straggler after a batch in which one was ``seen``. The same one keeps its beginning.
+
+    ``groups`` are those of the batch. If the key group of ``before`` did not merge, no other group has held up the
+    batch, and ``before`` stays as it is.
+    """
+    if before is None:
         return seen
-    return replace(seen, since=before.since, batches=before.batches + 1)
+    if seen is not None and (before.kind, before.name) == (seen.kind, seen.name):
+        return replace(seen, since=before.since, batches=before.batches + 1)
+    is_known = before.group is None or any(each.group == before.group and each.merged for each in groups)
+    is_other_group = seen is not None and seen.group is not None
+    return seen if is_known or is_other_group else before

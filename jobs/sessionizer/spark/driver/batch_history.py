@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime
 from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.core.key_group.group_load import NO_LOAD
 from sessionizer.core.wire import rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.core.key_group.group_load import GroupLoad
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.open_sessions import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
@@ -83,20 +85,24 @@ class BatchHistory(HistoryWriter):
         self.add(batch)
 
 
-def group_times(counts: BatchCounts) -> tuple[GroupTime, ...]:
-    """Return the time of each key group in a batch. A group may have been called twice."""
-    took = Counter[int]()
-    loads = {}
-    for group, open_in_group in counts.open_in_groups:
-        took[group] += open_in_group.load.took_ms
-        loads[group] = open_in_group.load
+def group_times(counts: BatchCounts, loads: Mapping[int, GroupLoad]) -> tuple[GroupTime, ...]:
+    """Return the time of each key group in a batch, given the ``loads`` of all groups after it.
+
+    A group may have been called twice.
+    """
+    took, merged = Counter[int](), set[int]()
+    for group, report in counts.open_in_groups:
+        took[group] += report.load.took_ms
+        if report.merged:
+            merged.add(group)
     return tuple(
-        GroupTime(
-            group=group,
-            took_ms=took[group],
-            key=load.heaviest[0][0] if load.heaviest else None,
-            key_events=load.heaviest[0][1] if load.heaviest else 0,
-            key_p99_events=load.p99_events or 0,
-        )
-        for group, load in loads.items()
+        _group_time(loads.get(group, NO_LOAD), group, ms, merged=group in merged) for group, ms in took.items()
     )
+
+
+def _group_time(load: GroupLoad, group: int, took_ms: int, *, merged: bool) -> GroupTime:
+    largest: list[tuple[str | None, int]] = [*load.heaviest, (None, 0), (None, 0)]
+    (key, events), (_, next_events) = largest[:2]
+    # of fewer than 100 sessions the p99 is the largest one itself
+    others = min(next_events, load.p99_events or 0)
+    return GroupTime(group=group, took_ms=took_ms, key=key, key_events=events, others_events=others, merged=merged)

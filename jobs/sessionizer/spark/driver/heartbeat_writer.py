@@ -21,7 +21,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.driver.batch_history import BatchHistory, group_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql.streaming.listener import (
@@ -129,7 +129,7 @@ class HeartbeatWriter:
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""
         (heaviest, held), load = open_sessions.heaviest, open_sessions.load
-        self._times = group_times(counts)
+        self._times = group_times(counts, open_sessions.loads)
         self.history.note_written(counts, open_sessions)
         with self._lock:
             beat = self._beat
@@ -156,7 +156,8 @@ class HeartbeatWriter:
         source = progress.sources[0]
         watermark = _epoch_ms(progress.eventTime.get("watermark"))
         state = progress.stateOperators[0]
-        self._straggler = follow(self._straggler, self._slowest(progress, now))
+        times, self._times = self._times, ()
+        self._straggler = follow(self._straggler, self._slowest(progress, times, now), times)
         self.say(
             phase=self._phase(Phase.RUNNING),
             batch_id=progress.batchId,
@@ -175,9 +176,8 @@ class HeartbeatWriter:
         )
         self.history.add_committed(self._beat, progress.durationMs)
 
-    def _slowest(self, progress: StreamingQueryProgress, now: int) -> Straggler | None:
+    def _slowest(self, progress: StreamingQueryProgress, times: Sequence[GroupTime], now: int) -> Straggler | None:
         """Return what held up the batch, or what falls behind in its source."""
-        times, self._times = self._times, ()
         source = progress.sources[0]
         self.positions = positions(source.endOffset, source.latestOffset)
         return slow_group(times, progress.batchDuration, now) or partition_behind(unread(self.positions), now)
