@@ -92,6 +92,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "run by hand to its end": (
         facts(replace(DEAD, desired=Desired(DesiredState.RUNNING), exit_record=ENDED)), "healthy", "stopped", None),
     "drained": (facts(replace(DEAD, exit_record=ENDED), is_drained=True), "healthy", "drained", None),
+    "drained, and another driver was refused": (
+        facts(replace(DEAD, exit_record=ENDED), supervision=GIVEN_UP, is_drained=True), "healthy", "drained", None),
     "far behind by its spec": (
         facts(lagging(60 * MINUTE), watermark_delay_ms=50 * MINUTE), "healthy", "working", None),
     "a canary passed": (
@@ -116,6 +118,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "waiting for a broker": (facts(DEAD, supervision=WAITING), "warning", "waiting", "driver"),
     "just died, and is supervised": (facts(DEAD, supervision=SUPERVISED), "warning", "restarting", "driver"),
     "it drains": (facts(draining_since=NOW - 9_000), "warning", "draining", "driver"),
+    "it drains by hand, while its desired state is stopped": (
+        facts(replace(WORKING, desired=STOP), draining_since=NOW - 9_000), "warning", "draining", "driver"),
     "it was to drain and died": (facts(DEAD, draining_since=NOW - 9_000), "down", "no_driver", "driver"),
     "a command works": (
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),

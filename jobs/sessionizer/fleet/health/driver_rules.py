@@ -43,6 +43,8 @@ def _judge_unwanted(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
         return None
     if seen.state is State.STOPPING or seen.stop_requested:
         return _driver(Word.WARNING, "stopping", "it stops at the next batch boundary", seen.desired.at)
+    if facts.draining_since is not None:
+        return _judge_drain(facts)
     word = Word.WARNING if facts.now - seen.desired.at <= ACTED_WITHIN_MS else Word.DEGRADED
     what = f"it runs, though its desired state is {seen.desired.state}"
     return _driver(word, "not_stopped", what, seen.desired.at, f"`sessionizer stop {facts.name}`")

@@ -39,6 +39,8 @@ def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     record = facts.supervision
     if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
         return None
+    if facts.is_drained:
+        return None  # it is over, so that no driver is missed
     if has_newer_driver(seen, record):
         return None
     what = f"given up: {redacted(record.last_failure)}"
