@@ -1,5 +1,5 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
-import { actionsOf, dagOf, reasonAgainst, restore } from '/assets/actions.js';
+import { actionsOf, dagOf, reasonAgainst, refusalOf, restore } from '/assets/actions.js';
 import { Airflow, errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
 import { Changes } from '/assets/changes.js';
 import { el, show } from '/assets/dom.js';
@@ -92,6 +92,20 @@ test('a paused DAG is named, and not run', async () => {
   const airflow = Object.assign(new Airflow({ api: '' }), { call: async (method, path) => asked.push(method) && { ok: true, found: { is_paused: path.endsWith('.stop') } } });
   const [paused, other] = [await airflow.run('clicks.stop', {}), await airflow.run('clicks.start', {})];
   equal([paused.ok, paused.text.includes('clicks.stop'), other.ok, asked], [false, true, true, ['GET', 'GET', 'POST']]);
+});
+test('a run that is asked for again without an answer is the same run', async () => {
+  const made = new Map();
+  const call = async (method, path, body) => {
+    if (method === 'GET') return { ok: true, found: made.get(decodeURIComponent(path).split('/dagRuns/')[1]) || {} };
+    if (made.has(body.dag_run_id)) return { ok: false, status: 409, text: 'it is there' };
+    made.set(body.dag_run_id, { dag_run_id: body.dag_run_id, conf: body.conf });
+    return { ok: false, status: 0, text: 'no answer' };
+  };
+  const airflow = Object.assign(new Airflow({ api: '' }), { call });
+  const asked = [await airflow.run('operate', { why: 'x' }, 'page__1'), await airflow.run('operate', { why: 'x' }, 'page__1')];
+  equal(asked.map(({ ok }) => ok), [false, true]);
+  equal([asked[1].found, made.size], [{ dag_run_id: 'page__1', conf: { why: 'x' } }, 1]);
+  equal([0, 403, 404].map((status) => refusalOf({ status, text: 't' }, 'operate').split(/[.:]/)[0]), ['t', 'You may not run operate', 'Nothing was asked for']);
 });
 test('an answer that another user gave first is told as theirs', async () => {
   const changes = changesOf(['operate']);

@@ -85,13 +85,18 @@ class PageUser(BrowserUser):
         self.browser.wait_for_text("Timeline")
 
     def act(self, label: str, why: str = "", **fields: str) -> None:
-        """Click the button of an action, and fill in its dialog."""
+        """Click the button of an action, fill in its dialog, and wait for Airflow's answer.
+
+        Until then the dialog is open, and takes the clicks on everything below it.
+        """
         self.click(".actions button", label)
         for name, value in fields.items():
             self.browser.fill(f"#field-{name}", value)
         if why:
             self.browser.fill("#field-why", why)
         self.click("dialog button[type=submit]")
+        asking = "dialog .said"
+        wait_until(lambda: not any("Asking" in said for said in self.browser.says(asking)), 60, "an answer of Airflow")
 
     def read_plan(self) -> str:
         """Wait until the newest card has a plan that can be answered. Return what the card says."""

@@ -65,13 +65,14 @@ function ask(action, found, changes, chosen) {
   const cancel = el('button', { type: 'button', class: 'quiet', onclick: () => dialog.close() }, 'Cancel');
   const fields = fieldsOf(action, found, chosen);
   const why = el('input', { type: 'text', maxlength: '500', id: 'field-why', name: 'why', autocomplete: 'off' });
+  const id = `page__${new Date().toISOString()}_${Math.random().toString(36).slice(2, 8)}`; // one dialog asks for one run
   const submit = async (event) => {
     event.preventDefault();
     go.disabled = true;
     said.textContent = 'Asking Airflow …';
-    const answer = await changes.airflow.run(dagOf(action, found), confOf(action, found.row.stream, event.target));
+    const answer = await changes.airflow.run(dagOf(action, found), confOf(action, found.row.stream, event.target), id);
     go.disabled = false;
-    if (!answer.ok) said.textContent = answer.status === 403 ? `You may not run ${dagOf(action, found)}.` : `Nothing was asked for: ${answer.text}.`;
+    if (!answer.ok) said.textContent = refusalOf(answer, dagOf(action, found));
     else finish(action, answer.found, changes, { dialog, said, go, cancel });
   };
   const form = el(
@@ -90,6 +91,12 @@ function ask(action, found, changes, chosen) {
   const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: close }, form);
   document.body.append(dialog);
   dialog.showModal();
+}
+
+// Without an answer (status 0) nobody knows whether Airflow made the run.
+export function refusalOf({ status, text }, dag) {
+  if (status === 403) return `You may not run ${dag}.`;
+  return status ? `Nothing was asked for: ${text}.` : `${text}. Ask again: it becomes one run, whether the first request arrived or not.`;
 }
 
 // The form of the run. A field that the user left empty is not in it.

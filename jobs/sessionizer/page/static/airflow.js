@@ -28,12 +28,14 @@ export class Airflow {
     }
   }
 
-  // A run of a paused DAG would wait for ever without a word.
-  async run(dag, conf) {
+  // A run of a paused DAG would wait for ever without a word. A user who asks again without an answer gets the run of
+  // this `id` that the first request may have made, and no second one.
+  async run(dag, conf, id) {
     const path = `/dags/${encodeURIComponent(dag)}`;
     const now = await this.call('GET', path);
     if (now.ok && now.found.is_paused) return { ok: false, status: 409, text: `the DAG ${dag} is paused. Unpause it in Airflow, then ask again` };
-    return this.call('POST', `${path}/dagRuns`, { logical_date: null, conf });
+    const asked = await this.call('POST', `${path}/dagRuns`, { dag_run_id: id, logical_date: null, conf });
+    return asked.status === 409 ? this.call('GET', `${path}/dagRuns/${encodeURIComponent(id)}`) : asked;
   }
 
   // The runs of a stream that are not over, the newest first.
