@@ -36,7 +36,7 @@ from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
@@ -44,15 +44,17 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def all_streams(platform: Path, specs: Path) -> Iterator[StreamView]:
+def all_streams(platform: Path, specs: Path, load: Callable[[Path], StreamSpec] = load_stream) -> Iterator[StreamView]:
     """Yield the streams with a file in the folder ``specs``, by name, then the streams that only have a home.
+
+    ``load`` reads a file. It may keep specs, and raises what ``load_stream`` raises.
 
     The problem of a stream is in its view. Raises InvalidSpec if the folder, ControlUnreachable if the platform's home
     cannot be listed.
     """
     files = spec_files(specs)
     for file in files:
-        yield _view_file(file, platform)
+        yield _view_file(file, platform, load)
     named = {file.stem for file in files}
     for home in stream_homes(platform):
         if home.name not in named:
@@ -176,10 +178,10 @@ def _has_spec_elsewhere(home: StreamHome) -> bool:
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
 
 
-def _view_file(file: Path, platform: Path) -> StreamView:
+def _view_file(file: Path, platform: Path, load: Callable[[Path], StreamSpec]) -> StreamView:
     """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver."""
     try:
-        return view_spec(load_stream(file), platform)
+        return view_spec(load(file), platform)
     except SessionizerError as error:
         told = f"{error} → {remedy_for(error)}"
         try:

@@ -15,6 +15,7 @@ from sessionizer.home.data_files import entries_in
 from sessionizer.home.names import is_name
 from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.stream_spec.loading.folder import load_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 FRESH_MS: Final = 2_000
 """Milliseconds for which the table of the fleet is shared by its readers."""
 LEAST_SPAN_MS: Final = 10 * 60_000
+SETTLED_MS: Final = 2_000
+"""Milliseconds after which an unchanged file counts as written."""
 
 
 @dataclass
@@ -42,13 +46,15 @@ class PageReader:
     read_pauses: Callable[[Collection[str]], Mapping[str, bool]] = lambda _: {}
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
+    _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
 
     def fleet(self) -> dict[str, Any]:
         """Return the table of the fleet, at most ``FRESH_MS`` old. Raises InvalidSpec, ControlUnreachable."""
         with self._lock:
             now = epoch_ms()
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
-                views = [view for view in all_streams(self.home, self.streams) if view.specified or view.is_orphan]
+                found = all_streams(self.home, self.streams, self._load)
+                views = [view for view in found if view.specified or view.is_orphan]
                 rows = [stream_row(view, _marks(view, now), now) for view in self._judge(views)]
                 self._fleet = {"at": now, "streams": rows}
             return self._fleet
@@ -73,6 +79,24 @@ class PageReader:
         history = History(samples, tuple(shown))
         past = Past(history=history, marks=marks, savepoints=_savepoints(view), lineages=_lineages(view))
         return stream_document(view, past, now, span)
+
+    def _load(self, file: Path) -> StreamSpec:
+        """Return the spec in ``file``, parsed anew only if the file changed. Raises InvalidSpec.
+
+        A file of the last seconds is not kept, because a clock's step may hide its next change. A spec with a schema
+        is not, because the schema is in a file of its own.
+        """
+        try:
+            found = file.stat()
+        except OSError:
+            return load_stream(file)  # it says what is wrong
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if file in self._specs and self._specs[file][0] == stamp:
+            return self._specs[file][1]
+        spec = load_stream(file)
+        if epoch_ms() - found.st_ctime_ns // 1_000_000 > SETTLED_MS and not getattr(spec.source, "value_schema", None):
+            self._specs[file] = (stamp, spec)
+        return spec
 
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
         """Return the streams with their health by what the host says about their supervisors now."""

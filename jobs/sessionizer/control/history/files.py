@@ -45,18 +45,20 @@ def hour_name(at_ms: int) -> str:
 
 
 def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: bool = True) -> History:
-    """Read samples and marks of the span (epoch ms). A damaged file counts as absent. Raises OSError."""
-    names = record_names(home.history)
-    first, last = f"{hour_name(since_ms)}.json", f"{hour_name(until_ms)}.json"
+    """Read samples and marks of the span (epoch ms), samples of ``KEPT_MS`` at most.
+
+    A damaged file counts as absent. Raises OSError.
+    """
+    # not listed, because the page asks every few seconds, and a listing has a week of names
+    begin = max(since_ms, until_ms - KEPT_MS - HOUR_MS)
+    hours = range(begin // HOUR_MS, until_ms // HOUR_MS + 1)
     samples = [
         sample
-        for name in names
-        if name[:1].isdigit() and first <= name <= last
-        for sample in read_hour(home, name.removesuffix(".json"))
+        for hour in hours
+        for sample in read_hour(home, hour_name(hour * HOUR_MS))
         if since_ms <= sample.at <= until_ms
     ]
-    marks = _read_marks(home, names, since_ms, until_ms) if with_marks else []
-    return History(tuple(samples), tuple(marks))
+    return History(tuple(samples), tuple(read_marks(home, since_ms, until_ms)) if with_marks else ())
 
 
 def oldest_record(home: StreamHome) -> int | None:
@@ -69,10 +71,7 @@ def oldest_record(home: StreamHome) -> int | None:
 
 def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
     """Read the marks of the span (epoch ms), the oldest first. Raises OSError."""
-    return _read_marks(home, record_names(home.history, "mark.*.json"), since_ms, until_ms)
-
-
-def _read_marks(home: StreamHome, names: Iterable[str], since_ms: int, until_ms: int) -> list[Mark]:
+    names = record_names(home.history, "mark.*.json")
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
     found = (_read_mark(home.history / name) for name in within[-MARKS_READ:])
     return sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at)
