@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import Verdict
+from sessionizer.fleet.health.verdict import Word
 from sessionizer_airflow.supervision.failures import GO_ON
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     Test = TypeVar("Test", bound=Callable[..., object])
 
 KINDS: Final = {Verdict.TERMINAL: "gave_up", Verdict.TRANSIENT: "waiting", Verdict.UNCLEAR: "replaced"}
+WORDS: Final = {
+    Verdict.TERMINAL: (Word.DOWN, {"given_up"}),
+    Verdict.TRANSIENT: (Word.WARNING, {"waiting", "restarting"}),
+    Verdict.UNCLEAR: (Word.WARNING, {"backing_off", "restarting"}),
+}
+"""The word and the rules of each verdict, while the supervisor acts."""
 MADE: Final[set[str]] = set()
 
 

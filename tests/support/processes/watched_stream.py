@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +12,12 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
+from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.streams import find_view
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.project import Folders
 from support.expected.supervision_records import recorded
-from support.expected.told_causes import check_alert, check_record
+from support.expected.told_causes import WORDS, check_alert, check_record
 from support.processes.driver_commands import real_driver
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import settle_until, told
@@ -31,6 +34,11 @@ if TYPE_CHECKING:
     from support.expected.heard import Heard
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
+WORD_WITHIN_S: Final = 10.0
+WORDS_OF_THEIR_OWN: Final[Mapping[str, tuple[Word, set[str]]]] = {
+    "StreamDrained": (Word.HEALTHY, {"drained"}),
+}
+"""Causes that a stream has a word for, whatever its supervisor does."""
 
 
 @dataclass
@@ -91,9 +99,22 @@ class WatchedStream:
         return stage
 
     def check(self, name: str, /, *, names: str = "", **fields: object) -> None:
-        """People were told of this cause, once, and it is on record."""
+        """People were told of this cause, once, and it is on record. The page has its word."""
         check_alert(name, self.told, self.said, names=names, **fields)
         check_record(name, recorded(self.home), self.said)
+        self.check_word(name)
+
+    def check_word(self, name: str) -> None:
+        """Streams page, `status` and metrics say this word within ten seconds, and what to do."""
+        word, rules = WORDS_OF_THEIR_OWN.get(name) or WORDS[CAUSES[name].verdict]
+        deadline = time.monotonic() + WORD_WITHIN_S
+        while True:
+            health = find_view(self.home.platform, self.streams, self.home.name).health
+            if health.word is word and health.rule in rules:
+                break
+            assert time.monotonic() < deadline, health
+            time.sleep(0.2)
+        assert health.word is not Word.DOWN or CAUSES[name].for_good or health.findings[0].what_to_do
 
     def check_status(self, name: str, *, says: str | None = None) -> None:
         """The command line says the same; or ``says``, where it knows more."""

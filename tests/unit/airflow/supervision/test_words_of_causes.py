@@ -19,16 +19,11 @@ from sessionizer.fleet.health.judge import judge_health
 from sessionizer.fleet.health.verdict import StreamHealth, Word
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.expected.told_causes import WORDS
 from support.places import REPOSITORY
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
-WORDS = {
-    Verdict.TERMINAL: (Word.DOWN, {"given_up"}),
-    Verdict.TRANSIENT: (Word.WARNING, {"waiting", "restarting"}),
-    Verdict.UNCLEAR: (Word.WARNING, {"backing_off", "restarting"}),
-}
-"""The word and the rules of each verdict, while the supervisor acts."""
 SECTION = re.compile(r"## Causes\n.*?(?=\n## )", re.DOTALL)
 ROW = re.compile(r"^\| (`.*?) \| (terminal|transient|unclear) \|", re.MULTILINE)
 
