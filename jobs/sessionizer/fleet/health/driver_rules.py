@@ -9,7 +9,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
-from sessionizer.fleet.health.supervision_rules import has_newer_driver
+from sessionizer.fleet.health.supervision_rules import DRAINED, has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
@@ -103,7 +103,7 @@ def describe_calm(facts: HealthFacts) -> str:
     """Return the rule by which a stream without findings is healthy."""
     seen = facts.seen
     if facts.is_drained:
-        return "drained"
+        return DRAINED
     if seen is not None and not seen.state.is_live:
         return "stopped"
     return "idle" if seen is not None and seen.state is State.IDLE else "working"

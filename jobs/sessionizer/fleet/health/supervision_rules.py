@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.records.desired_state import DesiredState
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sessionizer.fleet.health.facts import HealthFacts
 
 PAUSED, UNWATCHED = "paused", "unwatched"
+DRAINED: Final = "drained"
+"""The rule of a stream that is over: it needs no driver and no supervisor."""
 
 
 def judge_supervision(facts: HealthFacts) -> Finding | None:
@@ -82,7 +84,7 @@ def judge_pause(name: str, seen: DriverStatus) -> Finding | None:
 def apply_pause(health: StreamHealth, name: str, seen: DriverStatus | None, *, paused: bool) -> StreamHealth:
     """Return ``health`` by what Airflow says now about the DAG of supervision, instead of an earlier record of it."""
     others = [finding for finding in health.findings if finding.rule != PAUSED]
-    if any(finding.rule in {"given_up", "command", "stuck_command"} for finding in others):
+    if health.calm == DRAINED or any(finding.rule in {"given_up", "command", "stuck_command"} for finding in others):
         return health
     return weigh([judge_pause(name, seen) if paused and seen is not None else None, *others], health.calm)
 
