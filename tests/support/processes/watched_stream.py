@@ -37,6 +37,7 @@ AS_IT_IS: Final[Mapping[str, int]] = {}
 WORD_WITHIN_S: Final = 10.0
 WORDS_OF_THEIR_OWN: Final[Mapping[str, tuple[Word, set[str]]]] = {
     "StreamDrained": (Word.HEALTHY, {"drained"}),
+    "OperationPending": (Word.DOWN, {"stuck_command"}),
 }
 """Causes that a stream has a word for, whatever its supervisor does."""
 

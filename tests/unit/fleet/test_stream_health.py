@@ -116,6 +116,10 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "it stops as wanted": (facts(replace(WORKING, desired=STOP, stop_requested=True)), "warning", "stopping", "driver"),
     "backing off": (facts(DEAD, supervision=BACKING_OFF), "warning", "backing_off", "driver"),
     "waiting for a broker": (facts(DEAD, supervision=WAITING), "warning", "waiting", "driver"),
+    "never started, because a mount is away": (
+        facts(DriverStatus(), supervision=WAITING), "warning", "waiting", "driver"),
+    "tried for the first time again": (
+        facts(DriverStatus(), supervision=replace(WAITING, restart_at=NOW - 9_000)), "warning", "restarting", "driver"),
     "just died, and is supervised": (facts(DEAD, supervision=SUPERVISED), "warning", "restarting", "driver"),
     "it drains": (facts(draining_since=NOW - 9_000), "warning", "draining", "driver"),
     "it drains by hand, while its desired state is stopped": (
@@ -199,6 +203,9 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "given up": (facts(DEAD, supervision=GIVEN_UP), "down", "given_up", "supervision"),
     "a stuck command": (
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=replace(COMMAND, is_at_work=False, last_sign_ms=LONG_AGO)),
+        "down", "stuck_command", "supervision"),
+    "a command was left, and its stream given up": (
+        facts(DEAD, supervision=GIVEN_UP, unfinished=replace(COMMAND, is_at_work=False)),
         "down", "stuck_command", "supervision"),
     "a full disk": (facts(free_bytes=1_000), "down", "disk_full", "disk"),
 }  # fmt: skip

@@ -75,13 +75,13 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     record, since = facts.supervision, _gone_since(facts, seen)
     if seen.state is State.STOPPED and not seen.desired.at and record is None:
         return None  # started by hand, and ended as it should: no user ever wanted more
-    if seen.state is State.NEVER_STARTED:
-        what = "no driver has run yet"
-        return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
     if record is not None and record.given_up and not has_newer_driver(seen, record):
         return None  # a rule of supervision says it
     if record is not None and record.restart_at > facts.now:
         return _judge_waiting(facts, record)
+    if seen.state is State.NEVER_STARTED and (record is None or record.last_failure_ms == 0):
+        what = "no driver has run yet"
+        return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
     what = f"its driver is {seen.state.lower()}"
     if record is not None and since is not None and facts.now - since <= ACTED_WITHIN_MS:
         return _driver(Word.WARNING, "restarting", f"{what}, and another one follows", since)
@@ -112,6 +112,8 @@ def describe_calm(facts: HealthFacts) -> str:
 def _gone_since(facts: HealthFacts, seen: DriverStatus) -> int | None:
     if seen.exit_record is not None:
         return seen.exit_record.at
+    if seen.state is State.NEVER_STARTED and facts.supervision is not None:
+        return facts.supervision.restart_at
     return None if seen.age_ms is None else facts.now - seen.age_ms
 
 

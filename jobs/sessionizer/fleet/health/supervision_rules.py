@@ -29,7 +29,8 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
         return None
     if unfinished is not None:
         since = seen.desired.at or None
-        if unfinished.is_unattended(facts.now):
+        left = _has_given_up(facts, seen) and not unfinished.is_at_work
+        if left or unfinished.is_unattended(facts.now):
             return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
         return _supervision(Word.WARNING, "command", unfinished.standing, since)
     if facts.is_orphan:
@@ -37,13 +38,17 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
     return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
 
 
+def _has_given_up(facts: HealthFacts, seen: DriverStatus) -> bool:
+    """Whether the supervisor has given up a stream that should run, and no user has started a driver since."""
+    record = facts.supervision
+    if seen.desired.state is not DesiredState.RUNNING or record is None or facts.is_drained:
+        return False
+    return record.given_up and not has_newer_driver(seen, record)
+
+
 def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     record = facts.supervision
-    if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
-        return None
-    if facts.is_drained:
-        return None  # it is over, so that no driver is missed
-    if has_newer_driver(seen, record):
+    if record is None or not _has_given_up(facts, seen):
         return None
     what = f"given up: {redacted(record.last_failure)}"
     going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
