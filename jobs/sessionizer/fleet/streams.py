@@ -25,7 +25,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import examine_active, read_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
 from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
 from sessionizer.lineage.canary.judge import Outcome, late_backlog_line

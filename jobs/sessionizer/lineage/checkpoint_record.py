@@ -19,7 +19,7 @@ from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.roots import DATA_VARIABLE, uri_of
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint
 from sessionizer.migrations.graph import revisions_before_head
 

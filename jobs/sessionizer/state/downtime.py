@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, read_operations
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from sessionizer.errors import Verdict
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.judge import Terms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles

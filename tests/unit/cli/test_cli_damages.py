@@ -13,9 +13,9 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import identity_file
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
-from sessionizer.lineage.canary.figures import BatchFacts
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.drained import begin_drain
+from sessionizer.lineage.figures import BatchFacts
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.places import mounted

@@ -15,8 +15,8 @@ from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
 from sessionizer.errors import Verdict
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.canary.figures import Figures
 from sessionizer.lineage.canary.judge import late_backlog_line
+from sessionizer.lineage.figures import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

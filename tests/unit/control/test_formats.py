@@ -45,8 +45,8 @@ from sessionizer.lineage.excluded_ranges import (
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.lineages.told_changes import ToldChanges
 from support.places import REPOSITORY
 

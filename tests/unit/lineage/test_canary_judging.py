@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.lineage.canary.canary_record import NOTHING
-from sessionizer.lineage.canary.figures import BatchFacts, Figures, lag_behind
 from sessionizer.lineage.canary.judge import (
     LAG_SLACK_MS,
     PATIENCE,
@@ -23,6 +22,7 @@ from sessionizer.lineage.canary.judge import (
     Terms,
     judge,
 )
+from sessionizer.lineage.figures import BatchFacts, Figures, lag_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

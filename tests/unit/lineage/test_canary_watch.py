@@ -14,7 +14,7 @@ from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.canary.batch_log import KEPT, BatchLog
+from sessionizer.lineage.batch_log import KEPT, BatchLog
 from sessionizer.lineage.canary.canary_record import (
     CANARY_FILE,
     begin_canary,
@@ -23,8 +23,8 @@ from sessionizer.lineage.canary.canary_record import (
     read_canary,
 )
 from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
-from sessionizer.lineage.canary.figures import BatchFacts, Figures
 from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.figures import BatchFacts, Figures
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.abandoned import abandoned_lineages

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.canary.batch_log import KEPT, BatchLog
-from sessionizer.lineage.canary.figures import BatchFacts, Figures
+from sessionizer.lineage.batch_log import KEPT, BatchLog
 from sessionizer.lineage.canary.judge import TOLD_FOR_MS, late_backlog_line
+from sessionizer.lineage.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ from sessionizer.control.records.airflow_records import HEALTH_FILE, Health
 from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, promote_lineage, read_canary
-from sessionizer.lineage.canary.figures import BatchFacts
 from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
+from sessionizer.lineage.figures import BatchFacts
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

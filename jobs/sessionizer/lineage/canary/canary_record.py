@@ -12,9 +12,9 @@ from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import UNSTAMPED, JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
-from sessionizer.lineage.canary.batch_log import BatchLog
-from sessionizer.lineage.canary.figures import Figures
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.judge import Baseline, Outcome, Terms
+from sessionizer.lineage.figures import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

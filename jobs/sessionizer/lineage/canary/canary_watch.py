@@ -12,7 +12,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import Verdict as OfCause
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
 from sessionizer.lineage.canary.judge import End, Outcome, judge
 from sessionizer.redaction import redacted
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.canary_record import CanaryRecord
-    from sessionizer.lineage.canary.figures import Figures
+    from sessionizer.lineage.figures import Figures
 
 _LINE_LIMIT = 200
 

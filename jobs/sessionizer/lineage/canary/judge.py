@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sessionizer.lineage.active import Lineage
-    from sessionizer.lineage.canary.figures import Figures
+    from sessionizer.lineage.figures import Figures
 
 BATCHES: Final = 5
 """Batches of a canary, unless the user gives a number."""

@@ -14,7 +14,7 @@ from sessionizer.control.records.airflow_records import HEALTH_FILE
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
 from sessionizer.lineage.canary.judge import Outcome, Terms
 

@@ -13,7 +13,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

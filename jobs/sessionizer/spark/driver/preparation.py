@@ -10,7 +10,7 @@ from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids

@@ -9,13 +9,13 @@ from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.canary.batch_log import table_key
-from sessionizer.lineage.canary.figures import BatchFacts, lag_behind
+from sessionizer.lineage.batch_log import table_key
+from sessionizer.lineage.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.batch_log import BatchLog
+    from sessionizer.lineage.batch_log import BatchLog
     from sessionizer.lineage.open_sessions import OpenSessions
     from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
     from sessionizer.spark.driver.stop_gate import StopGate

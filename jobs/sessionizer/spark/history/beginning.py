@@ -23,7 +23,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.names import STREAMED
-from sessionizer.lineage.canary.batch_log import BatchLog, table_key
+from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates

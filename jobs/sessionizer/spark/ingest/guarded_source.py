@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED, ExcludedRanges, read_excluded_ranges
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles, drop_files
 from sessionizer.spark.ingest.guard import guard
 from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
 from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles, drop_files
 
 if TYPE_CHECKING:
     from pathlib import Path

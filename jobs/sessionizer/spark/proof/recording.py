@@ -17,7 +17,7 @@ from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
 from sessionizer.state.proof.explanation import Explanation, changes_by_migrations
 from sessionizer.state.stream_copy import keep_source_files

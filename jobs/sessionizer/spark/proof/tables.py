@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.proof.comparison import (
     TABLES,
     TableComparison,

@@ -13,7 +13,7 @@ from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
 from sessionizer.errors import InvalidSpec, StateBehindTables
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import folder_at, is_local
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.tables import table_exists

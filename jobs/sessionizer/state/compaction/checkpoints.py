@@ -14,7 +14,7 @@ from sessionizer.home.clock import describe_duration
 from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.lineages.abandoned import abandoned_lineages
 from sessionizer.state.savepoints.pruning import Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog, table_key
+from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.state.lineages.origin import origins_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.driver import batch_files
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
-from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from sessionizer.checkpoint.names import commit_log, offset_log
 from sessionizer.errors import NoWayBack
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage
-from sessionizer.lineage.canary.batch_log import BatchLog
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.compaction.checkpoints import (
     OldCheckpoint,
     judge_checkpoint,

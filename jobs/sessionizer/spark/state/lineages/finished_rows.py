@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from sessionizer.core.wire import rows
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.canary.batch_log import BatchLog, table_key
+from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import streamed_tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, require_known_format
-from sessionizer.lineage.canary.figures import BatchFacts, Figures
+from sessionizer.lineage.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
