@@ -262,3 +262,10 @@ def test_since_when_is_told() -> None:
     assert judge_health(facts(silent(10 * MINUTE))).findings[0].since == NOW - 10 * MINUTE
     assert judge_health(facts(DEAD)).findings[0].since == FAILED.at
     assert judge_health(facts(DEAD, supervision=WAITING)).findings[0].since == WAITING.waiting_since
+
+
+@pytest.mark.parametrize(("is_at_work", "what_to_do"), [(True, ""), (False, COMMAND.go_on)])
+def test_a_command_without_a_process_says_how_to_resume_it(is_at_work: bool, what_to_do: str) -> None:
+    seen = replace(DEAD, desired=MAINTENANCE)
+    found = judge_health(facts(seen, unfinished=replace(COMMAND, is_at_work=is_at_work))).findings[0]
+    assert (found.rule, found.what_to_do) == ("command", what_to_do)

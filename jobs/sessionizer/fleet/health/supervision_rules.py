@@ -32,7 +32,8 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
         left = _has_given_up(facts, seen) and not unfinished.is_at_work
         if left or unfinished.is_unattended(facts.now):
             return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
-        return _supervision(Word.WARNING, "command", unfinished.standing, since)
+        going_on = "" if unfinished.is_at_work else unfinished.go_on
+        return _supervision(Word.WARNING, "command", unfinished.standing, since, going_on)
     if facts.is_orphan:
         return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, facts.advice or "")
     return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
