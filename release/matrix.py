@@ -105,7 +105,7 @@ class Trial:
         self._sessionizer("jars", "fetch")
         self._feed(2000)
         self._sessionizer("run", "visits", "--until", "caught-up")
-        self._sessionizer("savepoint", "create", "visits", "--id", "one")
+        self._sessionizer("savepoint", "create", "visits", "--id", "one", "--hurry")
         self._feed(4000)
         self._sessionizer("run", "visits", "--until", "caught-up")
         before = self._lineage()
