@@ -34,10 +34,10 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data.generator import stored
@@ -101,7 +101,7 @@ class Bench:
 
     def show(self) -> None:
         """Read the open sessions of one key."""
-        Look.of(self.spark, retained_batch(self.home, read_committed_batch(self.home).batch_id)).key(self.key)
+        Look.of(self.spark, find_retained_batch(self.home, read_committed_batch(self.home).batch_id)).key(self.key)
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make a savepoint."""
@@ -192,7 +192,7 @@ def measured(
         say(f"state {number}/{repetitions}: {', '.join(f'{what} {took[-1]}' for what, took in bench.took.items())}")
     counts = next(
         each.manifest.counts
-        for each in savepoints_in(home.savepoints, epoch_ms())
+        for each in list_savepoints(home.savepoints, epoch_ms())
         if each.manifest and each.manifest.counts
     )
     spark.stop()

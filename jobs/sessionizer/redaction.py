@@ -94,7 +94,7 @@ _IN_HOST: Final = re.compile(rf"{_SCHEME}[\w.-]{{0,200}}$")
 _BEGINS_PORT: Final = re.compile(_PORT)
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Replace all text that looks like a credential in ``text``, which may have several lines, by asterisks."""
     for pattern, shown in _FIRST:
         text = pattern.sub(shown, text)
@@ -112,6 +112,6 @@ def _named_hidden(found: re.Match[str]) -> str:
     return found[1] + HIDDEN
 
 
-def redacted_and_cut(text: str, limit: int) -> str:
+def redact_and_cut(text: str, limit: int) -> str:
     """Return at most ``limit`` characters of ``text``, without credentials."""
-    return redacted(text)[:limit]
+    return redact(text)[:limit]

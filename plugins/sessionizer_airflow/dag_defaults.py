@@ -80,7 +80,7 @@ def _document(spec: StreamSpec, documentation: str) -> str:
     return f"{documentation.strip()}\n\n{about}\n"
 
 
-def approvers_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+def read_approvers(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the ids of the users who alone may approve. None are named if every user with the right may."""
     named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
     return tuple(each for each in named if each)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.errors import TerminalError, TransientError, every_problem
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ class BrokenSpecs(TerminalError):
     def __init__(self, problems: Iterable[TerminalError]) -> None:
         self.problems = tuple(problems)
         every = (each for problem in self.problems for each in every_problem(problem))
-        found = "\n".join(f"- {redacted(str(each))}" for each in every)
+        found = "\n".join(f"- {redact(str(each))}" for each in every)
         super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 
@@ -46,7 +46,7 @@ class SupervisionEnded(TerminalError):
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
         self.stream, self.reason, self.remedy = stream, reason, name_stream(remedy, stream)
-        super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {self.remedy}"))
+        super().__init__(redact(f"gave up on {stream}: {reason}. What to do: {self.remedy}"))
 
 
 class StreamFindings(TerminalError):
@@ -54,7 +54,7 @@ class StreamFindings(TerminalError):
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
-        super().__init__(redacted("; ".join(lines)))
+        super().__init__(redact("; ".join(lines)))
 
 
 class PlanImpossible(TerminalError):
@@ -76,7 +76,7 @@ class JobFailed(TerminalError):
 
     def __init__(self, message: str, remedy: str) -> None:
         self.message, self.remedy = message, remedy
-        super().__init__(redacted(message))
+        super().__init__(redact(message))
 
 
 class WatchCancelled(TransientError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def resolved(connection: str) -> dict[str, Any]:
+def resolve_connection(connection: str) -> dict[str, Any]:
     """Return the fields of ``connection`` as the provider's hook has them: ``master``, ``deploy_mode`` and so on.
 
     We add one field from the connection's extra: ``resource_manager``.

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.processes.driver_process import run_to_end
@@ -62,7 +62,7 @@ def test_a_restore_killed_at_each_line_that_it_says_is_finished_by_the_same_comm
     require_no_operation(home)
     assert [each.outcome for each in read_operations(home)] == [Ending.DONE]
     assert read_desired(home).state is DesiredState.RUNNING
-    assert len(names_in(home.lineages)) == 2, "what was killed is gone"
+    assert len(list_names(home.lineages)) == 2, "what was killed is gone"
     assert landed(stage).sessions.total() < later.sessions.total()
     run_to_end(stage, "last")
     since = CheckpointLog(stage.checkpoint).committed()[1:]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.verification import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of
@@ -63,7 +63,7 @@ def assert_holds_what_is_open(stage: Stage, files: ClickFiles, savepoint: str) -
     """By its own manifest, and by the definition for the batches up to its own."""
     one = found(stage, savepoint)
     assert one.manifest
-    files_now = found_files(one.home)
+    files_now = digest_files(one.home)
     assert not findings(one.manifest.files, files_now.files, files_now.unreadable)
     committed = CheckpointLog(stage.checkpoint).committed()
     until = [batch for batch in committed if batch.batch_id <= one.manifest.batch_id]
@@ -85,7 +85,9 @@ def running(tmp_path: Path) -> tuple[Stage, ClickFiles]:
 
 
 def await_batches(stage: Stage, driver: DriverProcess) -> None:
-    driver.wait_for(lambda: stage.lineage is not None and (committed_batch(stage.checkpoint) or 0) >= ENOUGH, "batches")
+    driver.wait_for(
+        lambda: stage.lineage is not None and (read_last_commit(stage.checkpoint) or 0) >= ENOUGH, "batches"
+    )
 
 
 def test_a_running_stream_is_saved_and_goes_on_as_if_nothing_was(running: tuple[Stage, ClickFiles]) -> None:
@@ -115,7 +117,7 @@ def test_one_that_is_killed_is_told_as_abandoned_and_the_next_is_whole(
         driver.wait_for(lambda: line in log.read_text(), line)
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
-        states = {each.id: each.state for each in savepoints_in(stage.stream_home.savepoints, epoch_ms())}
+        states = {each.id: each.state for each in list_savepoints(stage.stream_home.savepoints, epoch_ms())}
         assert states == ({} if line == "starting Spark" else {"a": SavepointState.ABANDONED})
         both = [begin_savepoint(stage, savepoint) for savepoint in ("a", "b")]
         for process, savepoint in zip(both, ("a", "b"), strict=True):
@@ -136,5 +138,5 @@ def test_a_savepoint_with_a_stop_has_all_that_was_read(running: tuple[Stage, Cli
         assert driver.wait() == 0
     manifest = found(stage, "a").manifest
     assert manifest
-    assert (manifest.live, manifest.batch_id) == (False, committed_batch(stage.checkpoint))
+    assert (manifest.live, manifest.batch_id) == (False, read_last_commit(stage.checkpoint))
     assert_holds_what_is_open(stage, files, "a")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import committed_batches
+from sessionizer.checkpoint.batch_logs import list_committed_batches
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
@@ -86,7 +86,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
     ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 0)
-    assert committed_batches(stage.checkpoint) == {0}
+    assert list_committed_batches(stage.checkpoint) == {0}
 
 
 def watched_to_its_end(stage: Stage, driver: DriverProcess) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.read_status import read_driver
-from sessionizer.control.timeouts import configured_timeouts
+from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STALE_MS = 6_000
-PATIENCE = configured_timeouts({"SESSIONIZER_STALE_LIMIT": "6 seconds"})
+PATIENCE = read_configured_timeouts({"SESSIONIZER_STALE_LIMIT": "6 seconds"})
 
 
 def look(stage: Stage) -> DriverStatus:

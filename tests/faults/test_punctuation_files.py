@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.spark.ingest import punctuation
 from support.processes.driver_process import DriverProcess
 from support.stores.data_fixtures import ON_A_PATH_AND_HDFS
@@ -32,5 +32,5 @@ def test_a_restarted_driver_does_not_look_for_punctuations_that_are_gone(tmp_pat
         if until == "caught-up":
             punctuation.wake(folder)
     # the last one may be of the last batch, after which nobody looks
-    assert len([name for name in names_in(folder) if name.endswith(".json")]) <= 1
+    assert len([name for name in list_names(folder) if name.endswith(".json")]) <= 1
     assert not any("Failed to remove" in text for text in said)

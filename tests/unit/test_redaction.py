@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.redaction import HIDDEN, redacted, redacted_and_cut
+from sessionizer.redaction import HIDDEN, redact, redact_and_cut
 
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJl"
@@ -89,7 +89,7 @@ XML = "<property><name>{}</name><value>{}</value></property>"
     ],
 )
 def test_credentials_are_hidden(line: str, shown: str) -> None:
-    assert redacted(line) == shown
+    assert redact(line) == shown
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_credentials_are_hidden(line: str, shown: str) -> None:
     ],
 )
 def test_what_is_none_stays_as_it_is(line: str) -> None:
-    assert redacted(line) == line
+    assert redact(line) == line
 
 
 SHAPES = (
@@ -140,7 +140,7 @@ SHAPES = (
 )
 def test_wherever_a_text_is_cut_no_half_of_a_secret_is_left(shape: str, secret: str, before: str, limit: int) -> None:
     text = f"{before} {shape.format('s3cr3t' + secret)}"
-    assert "s3cr3t" not in redacted_and_cut(text, limit)
+    assert "s3cr3t" not in redact_and_cut(text, limit)
 
 
 NAMES = (
@@ -167,10 +167,10 @@ ENDS = ("", " and more", "\nnext line", ", x=1", "; y", ")")
 )
 def test_a_named_secret_never_survives(name: str, means: str, end: str, secret: str, before: str) -> None:
     whole = f"S3{secret}"
-    assert whole not in redacted(f"{before} {means.format(name, whole)}{end}")
+    assert whole not in redact(f"{before} {means.format(name, whole)}{end}")
 
 
 def test_it_is_done_once() -> None:
     line = f"password=hunter2 at amqp://a:b@c and {JWT}"
-    assert redacted(redacted(line)) == redacted(line)
-    assert redacted(line).count(HIDDEN) == 3
+    assert redact(redact(line)) == redact(line)
+    assert redact(line).count(HIDDEN) == 3

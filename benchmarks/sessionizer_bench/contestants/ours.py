@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
-from sessionizer.spark.ingest.guarded_source import guarded_source
+from sessionizer.spark.ingest.guarded_source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -92,7 +92,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     """Start the query, and return it with its diary, which gets each batch at its end."""
     spec, punctuations = stream_spec(race), race.folder / "punctuations"
     punctuations.mkdir()
-    query = session_query(spark, spec, guarded_source(spark, spec, race.folder), punctuations)
+    query = session_query(spark, spec, read_guarded_source(spark, spec, race.folder), punctuations)
     payload = query.guarded.payload_fields
     shapes = (
         table_shapes.sessions_shape(spec, payload, StructType()),

@@ -115,7 +115,7 @@ LOG_HEAD = 256 * 1024
 """Bytes of a log that are searched for the cause."""
 
 
-def start_problem_in(log: Path) -> StartProblem | None:
+def find_start_problem(log: Path) -> StartProblem | None:
     """Find a known symptom in the beginning of a log file. None if there is none or the file cannot be read."""
     try:
         with log.open("rb") as opened:

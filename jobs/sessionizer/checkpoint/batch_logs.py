@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry, commit_entry, offset_entry
-from sessionizer.checkpoint.names import EVENTS, commit_log, numbers_in, offset_log, source_log
+from sessionizer.checkpoint.names import EVENTS, commit_log, list_numbers, offset_log, source_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 _Entry = TypeVar("_Entry", OffsetEntry, CommitEntry)
 
 
-def begun_batch(checkpoint: DataPath) -> int | None:
+def read_begun_batch(checkpoint: DataPath) -> int | None:
     """Return the newest batch whose input is settled, None if there was no batch."""
-    return max(begun_batches(checkpoint), default=None)
+    return max(list_begun_batches(checkpoint), default=None)
 
 
-def committed_batch(checkpoint: DataPath) -> int | None:
+def read_last_commit(checkpoint: DataPath) -> int | None:
     """Return the newest batch that is over, None if none is."""
-    return max(committed_batches(checkpoint), default=None)
+    return max(list_committed_batches(checkpoint), default=None)
 
 
-def begun_batches(checkpoint: DataPath) -> set[int]:
+def list_begun_batches(checkpoint: DataPath) -> set[int]:
     """Return the batches whose input Spark still has on record: about the last hundred."""
-    return numbers_in(offset_log(checkpoint))
+    return list_numbers(offset_log(checkpoint))
 
 
-def committed_batches(checkpoint: DataPath) -> set[int]:
+def list_committed_batches(checkpoint: DataPath) -> set[int]:
     """Return the batches that are over, of the last hundred or so."""
-    return numbers_in(commit_log(checkpoint))
+    return list_numbers(commit_log(checkpoint))
 
 
-def planned_batch(checkpoint: DataPath, batch_id: int) -> OffsetEntry:
+def read_planned_batch(checkpoint: DataPath, batch_id: int) -> OffsetEntry:
     """Read the input of a batch. Raises OSError, and ValueError for a file that is no such log."""
     return _read(offset_log(checkpoint), batch_id, offset_entry, "v1")
 
 
-def committed_entry(checkpoint: DataPath, batch_id: int) -> CommitEntry:
+def read_commit(checkpoint: DataPath, batch_id: int) -> CommitEntry:
     """Read the commit of a batch. Raises OSError, and ValueError for a file that is no such log."""
     return _read(commit_log(checkpoint), batch_id, commit_entry, "v2")
 
@@ -55,7 +55,7 @@ def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
 
     The watermark of ``batch_id`` itself comes from the events before it. Its commit has the one that its events led to.
     """
-    return committed_entry(checkpoint, batch_id).next_watermark_ms
+    return read_commit(checkpoint, batch_id).next_watermark_ms
 
 
 def _read(log: DataPath, batch_id: int, parse: Callable[[int, str], _Entry], version: str) -> _Entry:
@@ -78,11 +78,11 @@ def proof_of_batch(checkpoint: DataPath, batch_id: int) -> str:
     return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
 
 
-def pinned_settings(checkpoint: DataPath) -> dict[str, str]:
+def read_pinned_settings(checkpoint: DataPath) -> dict[str, str]:
     """Read the settings that the newest committed batch pins, ``{}`` before it or if its files are damaged."""
     try:
-        batch_id = committed_batch(checkpoint)
-        return {} if batch_id is None else dict(planned_batch(checkpoint, batch_id).settings)
+        batch_id = read_last_commit(checkpoint)
+        return {} if batch_id is None else dict(read_planned_batch(checkpoint, batch_id).settings)
     except (OSError, ValueError):  # the query itself reports it
         return {}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.log_entries import text_of
 from sessionizer.checkpoint.names import OPERATOR, STATE
-from sessionizer.home.data_files import all_entries_in
+from sessionizer.home.data_files import list_all_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ def is_description(name: str) -> bool:
 
 def move_schema(checkpoint: DataPath, uri: str) -> None:
     """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
-    for file in all_entries_in(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
+    for file in list_all_entries(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
         if file.name.startswith("."):
             file.unlink()
             continue

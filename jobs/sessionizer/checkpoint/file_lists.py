@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.batch_logs import begun_batches, planned_batch
+from sessionizer.checkpoint.batch_logs import list_begun_batches, read_planned_batch
 from sessionizer.checkpoint.log_entries import NOT_READ, source_entries
-from sessionizer.checkpoint.names import EVENTS, numbers_in, offset_log, source_log
+from sessionizer.checkpoint.names import EVENTS, list_numbers, offset_log, source_log
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
@@ -30,32 +30,32 @@ class SeenFile:
     changed_at: int
 
 
-def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
+def read_seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     """Return every file of the events' source up to ``batch_id``, read or gone by now. Raises OSError, ValueError."""
-    until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
+    until = read_planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
     entries = _entries(checkpoint, EVENTS, -1, until, {_OF_NO_BATCH})
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries]
 
 
-def seen_since(checkpoint: DataPath, after: int) -> tuple[list[SeenFile], int]:
+def read_files_since(checkpoint: DataPath, after: int) -> tuple[list[SeenFile], int]:
     """Return the files that a source of files listed after one of its offsets, and its newest offset.
 
     Raises OSError.
     """
-    until = listed_until(checkpoint, EVENTS)
+    until = read_last_offset(checkpoint, EVENTS)
     entries = _entries(checkpoint, EVENTS, after, until, {_OF_NO_BATCH}) if until > after else []
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries], until
 
 
 def files_of_batch(checkpoint: DataPath, batch_id: int, source: str = EVENTS) -> list[str]:
     """Return the URIs of ``source``'s files in a planned batch. Raises OSError, ValueError."""
-    after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
-    return files_between(checkpoint, source, after, planned_batch(checkpoint, batch_id).last_file_offset(source))
+    after = read_planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
+    return files_between(checkpoint, source, after, read_planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
-def files_until(checkpoint: DataPath, batch_id: int, source: str) -> list[str]:
+def list_files_until(checkpoint: DataPath, batch_id: int, source: str) -> list[str]:
     """Return the URIs of ``source``'s files in all batches up to ``batch_id``. Raises OSError, ValueError."""
-    return files_between(checkpoint, source, -1, planned_batch(checkpoint, batch_id).last_file_offset(source))
+    return files_between(checkpoint, source, -1, read_planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
 def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> list[str]:
@@ -66,9 +66,9 @@ def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> 
     return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
 
 
-def listed_until(checkpoint: DataPath, source: str) -> int:
+def read_last_offset(checkpoint: DataPath, source: str) -> int:
     """Return the last offset in the list of a source of files, -1 for none. Perhaps no batch has read it yet."""
-    return max(numbers_in(source_log(checkpoint, source)), default=-1)
+    return max(list_numbers(source_log(checkpoint, source)), default=-1)
 
 
 def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: DataPath) -> None:
@@ -94,7 +94,7 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
         (folder / name).write_text("\n".join(["v1", *told]), encoding="utf-8")
 
 
-def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
+def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
     """Have the events be read from ``offset`` on, after batch 0 of a checkpoint in which that batch read none.
 
     A source of files has a list of its own instead, of the files that it has ``seen``. Only before any driver has run,
@@ -102,7 +102,7 @@ def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile
     """
     file = offset_log(checkpoint) / "0"
     version, _, events, *others = file.read_text(encoding="utf-8").splitlines()
-    if begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
+    if list_begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
         raise ValueError(f"{uri_of(checkpoint)} is not that of a lineage that has only begun")
     if seen:
         _take_for_seen(source_log(checkpoint, EVENTS), seen)
@@ -146,7 +146,7 @@ def _entries(
     """
     log = source_log(checkpoint, source)
     wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
-    for offset in sorted(numbers_in(log)):
+    for offset in sorted(list_numbers(log)):
         if offset <= after or not wanted:
             continue
         # every tenth part holds those before it, too, which are removed some time later

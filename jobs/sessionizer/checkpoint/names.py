@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
@@ -39,7 +39,7 @@ def source_log(checkpoint: DataPath, source: str) -> DataPath:
     return checkpoint / SOURCES / source
 
 
-def numbers_in(log: DataPath) -> set[int]:
+def list_numbers(log: DataPath) -> set[int]:
     """Return the numbers that name the parts of one of Spark's logs."""
-    names = (name.removesuffix(".compact") for name in names_in(log))
+    names = (name.removesuffix(".compact") for name in list_names(log))
     return {int(name) for name in names if name.isdecimal()}

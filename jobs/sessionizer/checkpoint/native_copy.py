@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import committed_entry, planned_batch
+from sessionizer.checkpoint.batch_logs import read_commit, read_planned_batch
 from sessionizer.checkpoint.file_lists import copy_list_of_files
 from sessionizer.checkpoint.files import files_of
 from sessionizer.checkpoint.names import (
@@ -22,8 +22,16 @@ from sessionizer.checkpoint.names import (
     STATE,
     source_log,
 )
-from sessionizer.checkpoint.state_files import CHECKSUM, DEFAULT, StorePlace, chain_of, ids_of, shared_in, version_files
-from sessionizer.home.data_files import copy_file, entries_in, several_at_a_time
+from sessionizer.checkpoint.state_files import (
+    CHECKSUM,
+    DEFAULT,
+    StorePlace,
+    chain_of,
+    ids_of,
+    list_shared_files,
+    version_files,
+)
+from sessionizer.home.data_files import copy_file, list_entries, several_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,11 +59,11 @@ def copy_sources(checkpoint: DataPath, until: int, target: DataPath, *, are_file
 
     ``are_files``: whether the events are read from files.
     """
-    planned = planned_batch(checkpoint, until)
+    planned = read_planned_batch(checkpoint, until)
     for source in [PUNCTUATIONS, EVENTS] if are_files else [PUNCTUATIONS]:
         copy_list_of_files(checkpoint, source, planned.last_file_offset(source), target)
     if not are_files:
-        noted = entries_in(source_log(checkpoint, EVENTS))
+        noted = list_entries(source_log(checkpoint, EVENTS))
         copy_files(checkpoint, (f"{SOURCES}/{EVENTS}/{entry.name}" for entry in noted), target)
 
 
@@ -89,7 +97,7 @@ def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
     A version whose commit is gone counts as gone, because nothing tells which try of it was committed.
     """
     before = [batch for batch in files.numbered(COMMITS) if batch < batch_id]
-    commits = {batch: committed_entry(checkpoint, batch) for batch in (*before, batch_id)}
+    commits = {batch: read_commit(checkpoint, batch) for batch in (*before, batch_id)}
     stores = version_files(files)
     for partition in range(len(commits[batch_id].state_ids[OPERATOR])):
         place = StorePlace(OPERATOR, partition, DEFAULT, f"{STATE}/{OPERATOR}/{partition}")
@@ -97,7 +105,7 @@ def _state(checkpoint: DataPath, files: Files, batch_id: int) -> Iterator[str]:
         chain = chain_of(place, [file for file in stores.get(place, ()) if file.version in ids], batch_id + 1, ids)
         if chain.lacking:
             raise FileNotFoundError(checkpoint / chain.lacking[0])
-        shared = [each for name in chain.names if name.endswith(".zip") for each, _ in shared_in(files, name)]
+        shared = [each for name in chain.names if name.endswith(".zip") for each, _ in list_shared_files(files, name)]
         for name in (*chain.names, *shared):
             yield name
             if f"{name}{CHECKSUM}" in files.sizes:

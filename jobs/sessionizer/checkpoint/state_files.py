@@ -135,7 +135,7 @@ def _id(commit: CommitEntry, place: StorePlace, number: int) -> str | None:
     return partitions[place.partition][number]
 
 
-def shared_in(files: Files, name: str) -> Iterator[tuple[str, int]]:
+def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
     """Yield the files that a ``.zip`` of RocksDB leaves to others, with the bytes of each.
 
     Raises OSError, and ValueError if it is damaged.

@@ -20,7 +20,7 @@ from sessionizer.cli.places import (
     stream_spec,
 )
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
@@ -67,8 +67,8 @@ def compact(  # noqa: PLR0913  one parameter per option
     if read_driver(where, now).state.is_live:
         give_way()
     say("starting Spark")
-    spark = started_spark(f"sessionizer compact {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream):
+    spark = start_spark(f"sessionizer compact {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream):
         from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
 
         tables = plan_tables(spark, made.tables, made.retention)
@@ -78,7 +78,7 @@ def compact(  # noqa: PLR0913  one parameter per option
     if not plan:
         if not yes:
             typer.confirm("Run the plan?", abort=True, err=True)
-        with named_failures(stream):
+        with translate_failures(stream):
             told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
         if tables:
             COMPACTION_FILE.of(where).write(CompactionRecord(at=now))

@@ -19,7 +19,7 @@ from sessionizer.cli.places import (
     stream_home,
     stream_spec,
 )
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms, moment_of
@@ -57,8 +57,8 @@ def history(  # noqa: PLR0913  one parameter per option
 
     say("starting Spark")
     started = time.monotonic()
-    spark = started_spark(f"sessionizer history {stream}", spark_master(master))
-    with named_failures(stream):
+    spark = start_spark(f"sessionizer history {stream}", spark_master(master))
+    with translate_failures(stream):
         found = read_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
         _write(found, until_ms, to)
@@ -77,13 +77,13 @@ def _tell_rows(found: History) -> None:
 
 def _write(found: History, until_ms: int | None, to: Path | None) -> None:
     say("sessionizing")
-    _tell_sessions(_kept(found.sessions(until_ms), to, "sessions"))
+    _tell_sessions(_write_table(found.sessions(until_ms), to, "sessions"))
     if until_ms is not None:
         say("collecting open sessions")
-        typer.echo(f"open events  {_kept(found.open_events(until_ms), to, 'open_events').count():>12,}")
+        typer.echo(f"open events  {_write_table(found.open_events(until_ms), to, 'open_events').count():>12,}")
 
 
-def _kept(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
+def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
     """Write ``frame`` as the Delta table ``name``, and return the table."""
     if to is None:
         return frame
@@ -112,8 +112,8 @@ def report(
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)
     say(f"starting Spark for the report of {stream}")
-    spark = started_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream):
+    spark = start_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream):
         daily = DailyReport(
             spark,
             sessions=locations[SESSIONS],

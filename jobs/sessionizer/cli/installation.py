@@ -13,7 +13,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.doctor.finding import Level
 from sessionizer.home.roots import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
-from sessionizer.launch.jars import fetch_jars, files_in, jar_names, other_versions
+from sessionizer.launch.jars import fetch_jars, jar_names, list_file_names, other_versions
 
 UNFIT: Final = 66
 """Exit code if there is a problem."""
@@ -68,7 +68,7 @@ def fetch(
     place = (folder or jar_folder()).expanduser().absolute()
     fetched = fetch_jars(place, stores or ())
     typer.echo(f"{len(jar_names(stores or ()))} jars are in {place}, {len(fetched)} of them fetched now")
-    for name in other_versions(files_in(place)):
+    for name in other_versions(list_file_names(place)):
         say(f"warning: {name} is another version of a jar that drivers need. Remove {place / name}")
     if place != jar_folder():
         say(f"note: set {JARS_VARIABLE}={place} for every process of Airflow and for `sessionizer`")

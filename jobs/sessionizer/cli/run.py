@@ -22,7 +22,7 @@ from sessionizer.cli.places import (
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
 from sessionizer.control.records.launch_record import require_shared_home
-from sessionizer.deployment.running_spec import named_variables
+from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_store import store_at
 from sessionizer.home.roots import uri_of
@@ -90,7 +90,7 @@ def describe_last_batch(batch_id: int | None) -> str:
 
 def _forget_other_variables(home: StreamHome, streams: Path) -> None:
     """Remove other environment variables before Spark starts, because its JVM and Python workers inherit them."""
-    kept = driver_environment(os.environ, named_variables(home, streams))
+    kept = driver_environment(os.environ, list_named_variables(home, streams))
     for name in os.environ.keys() - kept.keys():
         if not name.startswith("_PYSPARK"):
             del os.environ[name]

@@ -19,20 +19,20 @@ from sessionizer.cli.savepoint_words import (
     savepoints_folder,
 )
 from sessionizer.cli.stop import stop
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints, savepoint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def create(  # noqa: PLR0913  one parameter per option
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     check = _check_of_stop(where) if stopping else lambda: None
     live = read_driver(where, epoch_ms()).state.is_live
-    name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
+    name = id or mint_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
     lineage = read_committed_batch(where, batch).lineage  # reports an error before Spark starts
     if live and not hurry:
@@ -83,7 +83,7 @@ def create(  # noqa: PLR0913  one parameter per option
     begun_at = epoch_ms()
     with RunReporter(lambda: command_run(where, "savepoint", name, begun_at, lineage), say):
         if native:
-            made = make_native_savepoint(where, read_committed_batch(where, batch), asked, _told)
+            made = make_native_savepoint(where, read_committed_batch(where, batch), asked, _print_step)
         else:
             made = _canonical(where, batch, asked, spark_master(master), check)
         check()  # again: the stream must not have read more than was saved
@@ -113,17 +113,17 @@ def _canonical(
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
-    spark = started_spark(f"sessionizer savepoint {where.name}", master)
-    with named_failures(where.name):
+    spark = start_spark(f"sessionizer savepoint {where.name}", master)
+    with translate_failures(where.name):
         check()
         committed = read_committed_batch(where, batch)
         say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")
-        made = try_again(lambda: make_savepoint(spark, where, committed, asked, _told), say)
+        made = try_again(lambda: make_savepoint(spark, where, committed, asked, _print_step), say)
     spark.stop()
     return made
 
 
-def _told(step: str) -> None:
+def _print_step(step: str) -> None:
     say(f"done: {step}")
 
 
@@ -131,7 +131,7 @@ def _told(step: str) -> None:
 def list_(stream: Stream, *, folder: Folder = None, as_json: AsJson = False, home: Home = None) -> None:
     """List the savepoints of the stream, the oldest first, also those that were not completed."""
     now = epoch_ms()
-    found = savepoints_in(savepoints_folder(stream_home(home, stream), folder), now)
+    found = list_savepoints(savepoints_folder(stream_home(home, stream), folder), now)
     if as_json:
         typer.echo(json.dumps([savepoint_json(each) for each in found], indent=1))
     elif not found:

@@ -11,16 +11,16 @@ import typer
 
 from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.state.savepoints.beginning import reading
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.beginning import keep_from_removal
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import Kind, differences
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
-from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,11 +43,11 @@ def verify(
 ) -> None:
     """Compute every checksum anew. If a file is missing or changed, a line says so and the exit code is 17."""
     where, manifest = (_require_canonical if deep else _complete)(stream, id, folder, home)
-    with reading(where, "savepoint verify"):
+    with keep_from_removal(where, "savepoint verify"):
         _require_sound(where, manifest)
         typer.echo(f"{len(manifest.files)} files are as they were written: {contents_line(manifest)}")
         if deep:
-            _count_anew(stream, where, manifest, spark_master(master))
+            _recount(stream, where, manifest, spark_master(master))
 
 
 def diff(  # noqa: PLR0913  one parameter per option
@@ -73,8 +73,12 @@ def diff(  # noqa: PLR0913  one parameter per option
         )
 
         say("starting Spark to compare the open events")
-        spark = started_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
-        with named_failures(stream), reading(homes[0], "savepoint diff"), reading(homes[1], "savepoint diff"):
+        spark = start_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
+        with (
+            translate_failures(stream),
+            keep_from_removal(homes[0], "savepoint diff"),
+            keep_from_removal(homes[1], "savepoint diff"),
+        ):
             counts = difference_in_events(*map(partial(saved_events, spark), homes, manifests))
         spark.stop()
     if as_json:
@@ -106,8 +110,8 @@ def export(
     from sessionizer.spark.state.savepoints.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
 
     say("starting Spark")
-    spark = started_spark(f"sessionizer savepoint export {stream}", spark_master(master))
-    with named_failures(stream), reading(where, "savepoint export"):
+    spark = start_spark(f"sessionizer savepoint export {stream}", spark_master(master))
+    with translate_failures(stream), keep_from_removal(where, "savepoint export"):
         sessions = open_sessions(spark, where, manifest)
         sessions.write.format("delta").mode("errorifexists").save(uri_of(target))
         count = spark.read.format("delta").load(uri_of(target)).count()
@@ -131,7 +135,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     One complete savepoint always stays, and so does each that a lineage started from or that is being read or made.
     """
     where, now = stream_home(home, stream), epoch_ms()
-    found = {each.id: each for each in savepoints_in(savepoints_folder(where, folder), now)}
+    found = {each.id: each for each in list_savepoints(savepoints_folder(where, folder), now)}
     verdicts = plan_removal(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
@@ -153,7 +157,7 @@ def prune(  # noqa: PLR0913  one parameter per option
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:
     """Print the damage of each file. Raises UnusableSavepoint if there is any."""
-    wrong = found_files(where).findings(manifest.files)
+    wrong = digest_files(where).findings(manifest.files)
     for finding in wrong:
         typer.echo(str(finding))
     if wrong:
@@ -178,12 +182,12 @@ def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None
     return complete_savepoint(savepoints_folder(where, folder), savepoint, epoch_ms())
 
 
-def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
+def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
     from sessionizer.spark.state.savepoints.event_counts import recount  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows again")
-    spark = started_spark(f"sessionizer savepoint verify {stream}", master)
-    with named_failures(stream):
+    spark = start_spark(f"sessionizer savepoint verify {stream}", master)
+    with translate_failures(stream):
         found = recount(spark, where, manifest)
     spark.stop()
     for part, (counts, due_ms) in found.items():

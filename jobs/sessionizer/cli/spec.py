@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark, tell
+from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
 from sessionizer.stream_spec.loading.folder import add_place, find_stream, spec_files, survey_streams
@@ -35,11 +35,11 @@ def check(
 ) -> None:
     """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
     folder = streams_folder(streams)
-    specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
+    specs, errors = ([find_stream(folder, stream)], []) if stream else _survey(folder)
     if deep and specs:
-        specs, misfits = _fitting(specs, folder, home_folder(home), spark_master(master))
+        specs, misfits = _check_against_source(specs, folder, home_folder(home), spark_master(master))
     else:
-        specs, misfits = _passing(specs, folder, check_sql)
+        specs, misfits = _check_specs(specs, folder, check_sql)
     errors += misfits
     for found in specs:
         typer.echo(f"ok  {found.name}{'' if deep else NOT_LOOKED_AT}")
@@ -62,13 +62,13 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write instea
     typer.echo(f"wrote {write}")
 
 
-def _surveyed(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
+def _survey(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Return the specs in ``folder`` that may start, and the problems of the other files, as Airflow sees them."""
     found = survey_streams(folder)
     return list(found.specs.values()), list(found.problems)
 
 
-def _fitting(
+def _check_against_source(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places."""
@@ -76,19 +76,19 @@ def _fitting(
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     say("starting Spark to resolve the expressions")
-    spark = started_spark("sessionizer spec check", master)
+    spark = start_spark("sessionizer spec check", master)
 
     def check_source(found: StreamSpec) -> None:
-        with named_failures(found.name):
+        with translate_failures(found.name):
             examine(spark, found, platform)
             source_ids(spark, found.name, found.source, platform)
 
-    fitting = _passing(specs, folder, check_source)
+    fitting = _check_specs(specs, folder, check_source)
     spark.stop()
     return fitting
 
 
-def _passing(
+def _check_specs(
     specs: list[StreamSpec], folder: Path, check_spec: Callable[[StreamSpec], None]
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Return the specs that pass a check, and the errors of the others with their places."""

@@ -14,11 +14,11 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
-from sessionizer.control.timeouts import configured_timeouts
+from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
@@ -41,9 +41,9 @@ def stop(
     where = StreamHome.of(home_folder(home), stream)
     if not store_at(where.control).exists():
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
-    seen = read_status(where, epoch_ms(), configured_timeouts())
+    seen = read_status(where, epoch_ms(), read_configured_timeouts())
     if not seen.state.is_live or not seen.uid:
-        typer.echo(f"stream {stream} is not running ({_ended(seen)})")
+        typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")
         if not store_at(where.control).exists():
             say(f"note: {nothing_known(where.platform, [stream])}")
         return
@@ -68,7 +68,7 @@ def _await_end(where: StreamHome, asked: DriverStatus, seconds: float) -> Driver
 
 def _tell_end(stream: str, uid: str, seen: DriverStatus, wait: float) -> None:
     if not seen.state.is_live:
-        typer.echo(f"stream {stream}: driver {uid} has ended ({_ended(seen)})")
+        typer.echo(f"stream {stream}: driver {uid} has ended ({_describe_end(seen)})")
         return
     typer.echo(
         f"stream {stream}: driver {uid} still runs after {wait:g} s (state {seen.state}). It will stop after its batch"
@@ -78,12 +78,12 @@ def _tell_end(stream: str, uid: str, seen: DriverStatus, wait: float) -> None:
     raise typer.Exit(STILL_RUNNING)
 
 
-def _ended(seen: DriverStatus) -> str:
+def _describe_end(seen: DriverStatus) -> str:
     record = seen.exit_record
     if record is None:
         silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without an exit record"}
         return silent.get(seen.state, "it gave up its lease")
-    because = f": {redacted(record.message).splitlines()[0]}" if record.message else ""
+    because = f": {redact(record.message).splitlines()[0]}" if record.message else ""
     after = "" if record.batch_id is None else f" after batch {record.batch_id}"
     return f"{record.outcome}{after}{because}"
 

@@ -12,7 +12,7 @@ import typer
 from sessionizer.causes.table import remedy_for
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import hide_airflows
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,13 +34,13 @@ def say(line: str) -> None:
 def tell(error: SessionizerError) -> None:
     """Print the error and its remedy on stderr, and the other problems of the same spec."""
     for each in every_problem(error):
-        say(f"error: {redacted(str(each))}")
+        say(f"error: {redact(str(each))}")
         say(f"remedy: {remedy_for(each)}")
         for note in getattr(each, "__notes__", ()):
-            say(f"note: {redacted(note)}")
+            say(f"note: {redact(note)}")
 
 
-def started_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
+def start_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
     """Start a session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence.
 
     ``local_data``: as for ``spark_session``.
@@ -71,17 +71,17 @@ def _end_at_once(_number: int, _frame: object) -> NoReturn:
 
 
 @contextmanager
-def named_failures(stream: str) -> Iterator[None]:
+def translate_failures(stream: str) -> Iterator[None]:
     """Turn every error of Spark in the block into one of ours."""
     try:
         yield
     except SessionizerError:
         raise
     except Exception as error:
-        raise named_failure(stream, error) from error
+        raise translate_failure(stream, error) from error
 
 
-def named_failure(stream: str, error: Exception) -> SessionizerError:
+def translate_failure(stream: str, error: Exception) -> SessionizerError:
     """Return the error of ours that fits ``error``."""
     if isinstance(error, SessionizerError):
         return error

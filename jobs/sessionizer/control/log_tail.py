@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.disk.bounded_log import BoundedLog
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def last_words(path: Path, lines: int = LINES) -> list[str]:
 
 def fit_to_show(text: str, lines: int = LINES) -> list[str]:
     """Return the last lines of ``text``, cut and redacted like those of a log."""
-    shown = [line[:LINE_LIMIT] for line in redacted(text).splitlines() if line.strip()]
+    shown = [line[:LINE_LIMIT] for line in redact(text).splitlines() if line.strip()]
     return list(fold_frames(shown))[-lines:]
 
 
@@ -60,7 +60,7 @@ def tail(path: Path, lines: int = LINES) -> list[str]:
             break
         found = _last_lines(part)[-missing:] + found
     # Redact before the cut, because the cut may remove the part that marks a credential.
-    return [line[:LINE_LIMIT] for line in redacted("\n".join(found)).splitlines()]
+    return [line[:LINE_LIMIT] for line in redact("\n".join(found)).splitlines()]
 
 
 def _last_lines(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import Ending, OperationRecord
 from sessionizer.errors import ControlUnreachable, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +126,7 @@ def new_operation(  # noqa: PLR0913  what a record says at first
         (desired.afterwards or DesiredState.RUNNING) if desired.state is DesiredState.MAINTENANCE else desired.state
     )
     return OperationRecord(
-        id=minted_id(now),
+        id=mint_id(now),
         verb=verb,
         stream=home.name,
         by=by,

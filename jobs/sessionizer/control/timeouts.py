@@ -38,7 +38,7 @@ class Timeouts(NamedTuple):
     stale_after_ms: int = STALE_AFTER_MS
 
 
-def configured_timeouts(environment: Mapping[str, str] = os.environ) -> Timeouts:
+def read_configured_timeouts(environment: Mapping[str, str] = os.environ) -> Timeouts:
     """Return the installation's limits. Raises InvalidSpec for an invalid duration."""
     return Timeouts(
         _either(environment, "startup_grace", STARTUP_GRACE_MS),

@@ -30,7 +30,7 @@ class Approval:
         return [f"to be applied at the next start: {change}" for change in self.changes]
 
 
-def approved_spec(home: StreamHome, streams: Path, name: str) -> Approval:
+def approve_spec(home: StreamHome, streams: Path, name: str) -> Approval:
     """Approve the current file of stream ``name`` in folder ``streams``.
 
     Raises InvalidSpec if it is broken or the stream cannot take it, NotAccepted if open sessions would lack something,

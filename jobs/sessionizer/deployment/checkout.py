@@ -51,8 +51,8 @@ class Checkout:
         if not self.has_code:
             return Side(spec, Fingerprint("", {}), CHECKPOINT_FORMAT, REVISION)
         package = self.root / PACKAGE
-        checkpoint_format = _found(_FORMAT, package / "lineage" / "checkpoint_record.py")
-        revision = _found(_REVISION, package / "core" / "wire" / "rows.py")
+        checkpoint_format = _find_in_file(_FORMAT, package / "lineage" / "checkpoint_record.py")
+        revision = _find_in_file(_REVISION, package / "core" / "wire" / "rows.py")
         return Side(
             spec,
             Fingerprint(digest_of(package), self._versions()),
@@ -61,17 +61,17 @@ class Checkout:
         )
 
     def _versions(self) -> dict[str, str]:
-        release = _found(_VERSION, self.root / PACKAGE / "__init__.py") or _found(
+        release = _find_in_file(_VERSION, self.root / PACKAGE / "__init__.py") or _find_in_file(
             _VERSION, self.root / "pyproject.toml"
         )
         locked = {
-            name: _found(re.compile(rf"^{re.escape(package)}==([\w.]+)", re.MULTILINE), self.root / LOCK)
+            name: _find_in_file(re.compile(rf"^{re.escape(package)}==([\w.]+)", re.MULTILINE), self.root / LOCK)
             for name, package in _LOCKED.items()
         }
         return {name: version for name, version in {RELEASE: release, **locked}.items() if version is not None}
 
 
-def _found(pattern: re.Pattern[str], file: Path) -> str | None:
+def _find_in_file(pattern: re.Pattern[str], file: Path) -> str | None:
     """Return the first match in ``file``, None if there is none or no such file."""
     match = pattern.search(file.read_text(encoding="utf-8")) if file.is_file() else None
     return None if match is None else match[1]

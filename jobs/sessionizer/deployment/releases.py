@@ -22,9 +22,9 @@ from sessionizer.lineage.fingerprint import (
     ENGINE,
     RELEASE,
     SPARK,
-    kept_fingerprint,
     other_line,
     present_versions,
+    read_fingerprint,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def choose_release(
     return ReleaseChoice(lacks=named, is_refused=is_refused)
 
 
-def installed_releases(environment: Mapping[str, str] = os.environ) -> list[InstalledRelease]:
+def list_installed_releases(environment: Mapping[str, str] = os.environ) -> list[InstalledRelease]:
     """Read the environments in the folder of ``SESSIONIZER_RELEASES``, by name. Empty if it is not set.
 
     An environment without our package is no release. Raises InvalidSpec if the folder is relative or not there.
@@ -151,11 +151,11 @@ def release_of(
     returned: bool = True,
 ) -> ReleaseChoice:
     """Choose the environment of ``lineage`` beside the ``default`` versions. Raises InvalidSpec, DamagedFile."""
-    needed = kept_fingerprint(home, lineage).versions
+    needed = read_fingerprint(home, lineage).versions
     unlisted = choose_release(needed, default, (), returned=returned)
     if unlisted.lacks is None:
         return unlisted
-    return choose_release(needed, default, installed_releases(environment), returned=returned)
+    return choose_release(needed, default, list_installed_releases(environment), returned=returned)
 
 
 def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
 
     Raises InvalidSpec, DamagedFile.
     """
-    kept, now = kept_fingerprint(home, lineage).versions, present_versions()
+    kept, now = read_fingerprint(home, lineage).versions, present_versions()
     choice = release_of(home, lineage, now)
     if choice.release is not None:
         return (f"its driver starts by {describe_programs(kept)}, in {choice.release.python.parent.parent}",)

@@ -7,17 +7,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.batch_logs import pinned_settings
+from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
 from sessionizer.home.control_store import store_at
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
-from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
+from sessionizer.lineage.fingerprint import present_fingerprint, read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import document_of
@@ -37,9 +37,9 @@ def running_side(home: StreamHome, lineage: str) -> Side:
     record = CHECKPOINT_FILE.of(home, lineage).require()
     if spec is None or record is None:
         raise DamagedFile(files.records, "it lacks spec.json or checkpoint.json")
-    kept = kept_fingerprint(home, lineage)
+    kept = read_fingerprint(home, lineage)
     if not kept.configuration:
-        kept = replace(kept, configuration=pinned_settings(files.checkpoint))
+        kept = replace(kept, configuration=read_pinned_settings(files.checkpoint))
     return Side(spec.document, kept, record.checkpoint_format, record.revision)
 
 
@@ -71,7 +71,7 @@ def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
 
 def _columns_of(table: DataPath) -> SinkColumns:
     log = table / "_delta_log"
-    newest = max(filter(_CHECKSUM.fullmatch, names_in(log)), default=None)
+    newest = max(filter(_CHECKSUM.fullmatch, list_names(log)), default=None)
     if newest is None:
         return SinkColumns()
     metadata: dict[str, Any] = json.loads((log / newest).read_text(encoding="utf-8"))["metadata"]

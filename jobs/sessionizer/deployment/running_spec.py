@@ -15,9 +15,15 @@ from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
+from sessionizer.stream_spec.decisions import (
+    changes_between,
+    decisions_of,
+    document_of,
+    list_decisions,
+    spec_fingerprint,
+)
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +76,9 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
     if file.spec is None:
         if apply:
             file.required()
-        spec = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
+        spec = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
         return RunningSpec(
-            spec, record, decided_by(record.document), remark=f"runs by the last good spec: {file.problem}"
+            spec, record, list_decisions(record.document), remark=f"runs by the last good spec: {file.problem}"
         )
     return _reconcile_with_lineage(home, lineage, record, file.spec, apply=apply)
 
@@ -109,7 +115,7 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
         return ()
     if record is None:
         return ()
-    return changes_between(decided_by(record.document), decisions_of(spec))
+    return changes_between(list_decisions(record.document), decisions_of(spec))
 
 
 def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
@@ -121,13 +127,13 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
         lineage = active_lineage(home)
         record = SPEC_FILE.of(home, lineage).require() if lineage else None
         if lineage is not None and record is not None:
-            return recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
+            return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     except SessionizerError:
         pass
     return spec
 
 
-def changed_line(home: StreamHome, folder: Path) -> str | None:
+def describe_change(home: StreamHome, folder: Path) -> str | None:
     """Return the ``pending_line`` of the stream for its current file in ``folder``. None if there is no change."""
     try:
         changes = pending_changes(home, find_stream(folder, home.name))
@@ -166,17 +172,17 @@ def _use_file(file: SpecFile) -> RunningSpec:
 def _reconcile_with_lineage(
     home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool
 ) -> RunningSpec:
-    before = decided_by(record.document)
+    before = list_decisions(record.document)
     changes = changes_between(before, decisions_of(spec))
     desired = DESIRED_FILE.of(home).examine().value
     approved = desired.approved if desired is not None and desired.at != record.desired_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
         return RunningSpec(spec, record, before, applied=changes)
-    kept = recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
+    kept = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
     return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)
 
 
-def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
+def list_named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
     """Return the environment variables that a driver may need, by its file and by the spec that it runs by.
 
     Never raises: an unreadable spec names none, and its user reports the error.

@@ -9,7 +9,7 @@ from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.home.json_record import typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class UpgradePlan:
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
         differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
-        on_canary = approved_terms(self.request.canary) if self.anew else {}
+        on_canary = digest_terms(self.request.canary) if self.anew else {}
         decided = {
             "verb": self.request.verb,
             "stream": self.stream,

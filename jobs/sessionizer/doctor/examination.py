@@ -12,7 +12,7 @@ from sessionizer.doctor import facts, judge
 from sessionizer.errors import SessionizerError
 from sessionizer.home.roots import DATA_VARIABLE, HOME_VARIABLE, control_root, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
-from sessionizer.launch.jars import files_in
+from sessionizer.launch.jars import list_file_names
 from sessionizer.stream_spec.loading.folder import survey_streams
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
     yield judge.judge_packages(python, versions)
     yield judge.judge_release(__version__, versions)
     store = object_store(os.environ.get(DATA_VARIABLE))
-    yield judge.judge_jars(jar_folder(), files_in(jar_folder()), store)
+    yield judge.judge_jars(jar_folder(), list_file_names(jar_folder()), store)
     yield judge.judge_home(os.environ.get(HOME_VARIABLE), home, facts.refusal_to_write(home))
     yield _control(home)
     yield _streams(streams)

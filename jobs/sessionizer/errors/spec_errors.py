@@ -76,7 +76,7 @@ def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:
     return (error, *error.others) if isinstance(error, InvalidSpec) else (error,)
 
 
-class Misfits:
+class SpecProblems:
     """Problems of a spec, collected so that all of them are reported at once."""
 
     def __init__(self) -> None:

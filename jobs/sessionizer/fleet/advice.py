@@ -12,7 +12,7 @@ from sessionizer.errors import Verdict
 from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
@@ -148,4 +148,4 @@ def _find_warning(seen: DriverStatus) -> str | None:
 
 def _first_line(text: str) -> str:
     """Cut a message to its first line, because the later ones are Spark's plans and stacks."""
-    return next((line for line in redacted(text).splitlines() if line.strip()), "no message")
+    return next((line for line in redact(text).splitlines() if line.strip()), "no message")

@@ -19,7 +19,7 @@ from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.bounded_log import KEPT
 from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.lineage.active import locate_data, read_lineage
-from sessionizer.redaction import HIDDEN, redacted
+from sessionizer.redaction import HIDDEN, redact
 from sessionizer.stream_spec.loading.folder import spec_files
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Bundle:
         try:
             self.files[name] = json.dumps(_hidden(json.loads(text)), indent=1)
         except ValueError:
-            self.files[name] = redacted(text)
+            self.files[name] = redact(text)
 
     def write(self, to: BinaryIO, stream: str) -> None:
         """Write the bundle as a tar archive, compressed. It begins with a list of its files."""
@@ -73,8 +73,8 @@ def _hidden(value: Any, name: str = "") -> Any:  # noqa: ANN401  any JSON
         return [_hidden(each, name) for each in value]
     if not isinstance(value, str):
         return value
-    is_secret = redacted(f"{name}={value}") != f"{name}={redacted(value)}"
-    return HIDDEN if is_secret else redacted(value)
+    is_secret = redact(f"{name}={value}") != f"{name}={redact(value)}"
+    return HIDDEN if is_secret else redact(value)
 
 
 def collect_bundle(view: StreamView, specs: Path) -> Bundle:
@@ -99,7 +99,7 @@ def _take(bundle: Bundle, what: str, add: Callable[[], None]) -> None:
     try:
         add()
     except Exception as error:  # noqa: BLE001  a bundle of a broken stream must not fail of what is broken
-        bundle.missing[what] = redacted(f"{type(error).__name__}: {error}")
+        bundle.missing[what] = redact(f"{type(error).__name__}: {error}")
 
 
 def _add_spec(bundle: Bundle, specs: Path, name: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GONE: Final = "the file is gone"
 
 
-def damaged_records(home: StreamHome) -> tuple[SessionizerError, ...]:
+def find_damaged_records(home: StreamHome) -> tuple[SessionizerError, ...]:
     """Find the stream's damaged records, an error for each file. Opens no data. Raises nothing."""
     return tuple(_damages(home))
 

@@ -47,7 +47,7 @@ def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
     return [f"stream {record.stream} is unchanged, and its desired state is {desired.state}"]
 
 
-def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | None:
+def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str | None:
     """Describe the newest operation if it failed and was abandoned within the last day."""
     newest = operations[-1] if operations else None
     if newest is None or newest.outcome is not Ending.ABANDONED or newest.failure is None:
@@ -60,7 +60,7 @@ def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | Non
     )
 
 
-def returned_line(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
+def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: str | None, now: int) -> str | None:
     """Describe the newest operation if it was an automatic rollback within the last day.
 
     ``reason``: why the lineage that was left had failed.

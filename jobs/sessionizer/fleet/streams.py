@@ -12,13 +12,13 @@ from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
-from sessionizer.control.timeouts import configured_timeouts
+from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.deployment.waiting import find_waiting, what_follows
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
-from sessionizer.fleet.damages import damaged_records
-from sessionizer.fleet.operation_words import abandoned_line, returned_line
+from sessionizer.fleet.damages import find_damaged_records
+from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
 from sessionizer.fleet.read_facts import health_of
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
@@ -31,7 +31,7 @@ from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
 from sessionizer.lineage.canary.judge import Outcome, late_backlog_line
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.excluded_ranges import examine_excluded_ranges
-from sessionizer.lineage.fingerprint import kept_fingerprint
+from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
@@ -119,11 +119,11 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         excluded_ranges=tuple(examine_excluded_ranges(home).lines()),
         table_changes=changes_of_active(home),
         unfinished=unfinished,
-        damages=damaged_records(home),
+        damages=find_damaged_records(home),
         last_operation=operations[-1] if operations else None,
-        operation_line=abandoned_line(operations, now) or _returned_line(home, operations, now),
+        operation_line=describe_abandoned(operations, now) or _returned_line(home, operations, now),
         late_backlog=_late_backlog(home, now),
-        bundle=fingerprint.bundle if (fingerprint := examine_active(home, kept_fingerprint)) else None,
+        bundle=fingerprint.bundle if (fingerprint := examine_active(home, read_fingerprint)) else None,
     )
     return replace(view, health=health_of(view, spec, now))
 
@@ -133,7 +133,7 @@ def _returned_line(home: StreamHome, operations: Sequence[OperationRecord], now:
         canary = read_canary(home, operations[-1].lineage_from) if operations and operations[-1].lineage_from else None
     except SessionizerError:  # the line of damages names the file
         canary = None
-    return returned_line(operations, canary.course.reason if canary else None, now)
+    return describe_automatic_rollback(operations, canary.course.reason if canary else None, now)
 
 
 def _late_backlog(home: StreamHome, now: int) -> str | None:
@@ -207,4 +207,4 @@ def _view_file(file: Path, platform: Path, load: Callable[[Path], StreamSpec]) -
 
 
 def _driver(home: StreamHome, now: int) -> DriverStatus:
-    return read_status(home, now, configured_timeouts())
+    return read_status(home, now, read_configured_timeouts())

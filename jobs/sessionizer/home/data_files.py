@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.json_file import Reading, decoded, encoded, examine_json, unread, write_json
+from sessionizer.home.json_file import Reading, examine_json, format_json, parse_object, unread, write_json
 from sessionizer.home.roots import ON_HADOOP
 from sessionizer.home.uri_store import translate_to_os_error
 
@@ -78,7 +78,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
         write_json(path, value)
         return
     try:
-        _put(path, encoded(value))
+        _put(path, format_json(value))
     except Exception as error:
         raise translate_refusal(path, "a file of the data root", translate_to_os_error(error)) from error
 
@@ -108,21 +108,21 @@ def examine_data_json(path: DataPath) -> Reading[JsonObject]:
         return Reading()
     except OSError as error:
         return unread(path, error)
-    return decoded(path, content)
+    return parse_object(path, content)
 
 
-def names_in(folder: DataPath) -> list[str]:
+def list_names(folder: DataPath) -> list[str]:
     """List the names in ``folder``, including hidden ones. Empty if there is no such folder. Raises OSError."""
-    return [entry.name for entry in all_entries_in(folder)]
+    return [entry.name for entry in list_all_entries(folder)]
 
 
-def entries_in(folder: DataPath) -> list[DataPath]:
+def list_entries(folder: DataPath) -> list[DataPath]:
     """List the entries of ``folder`` by name, without hidden ones. Empty if there is no folder. Raises OSError."""
-    entries = (entry for entry in all_entries_in(folder) if not entry.name.startswith("."))
+    entries = (entry for entry in list_all_entries(folder) if not entry.name.startswith("."))
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def all_entries_in(folder: DataPath) -> list[DataPath]:
+def list_all_entries(folder: DataPath) -> list[DataPath]:
     """List the entries of ``folder``, including hidden ones. Empty if there is no folder. Raises OSError."""
     try:
         if isinstance(folder, Path) or folder.protocol in ON_HADOOP:
@@ -137,7 +137,7 @@ def all_entries_in(folder: DataPath) -> list[DataPath]:
 
 def files_below(folder: DataPath) -> Iterator[DataPath]:
     """Yield every file in ``folder`` and its folders but the hidden ones, in the order of names. Raises OSError."""
-    for entry in entries_in(folder):
+    for entry in list_entries(folder):
         if entry.is_dir():
             yield from files_below(entry)
         else:
@@ -179,7 +179,7 @@ def commits_of(table: DataPath, named: re.Pattern[str] = _COMMIT) -> dict[int, D
 
     ``named``: other files of a version, such as checkpoints. Raises OSError.
     """
-    found = ((named.match(entry.name), entry) for entry in entries_in(table / DELTA_LOG))
+    found = ((named.match(entry.name), entry) for entry in list_entries(table / DELTA_LOG))
     return {int(match[1]): entry for match, entry in found if match is not None}
 
 
@@ -193,17 +193,17 @@ def commit_at(table: DataPath, version: int) -> DataPath:
     return table / DELTA_LOG / f"{version:020d}.json"
 
 
-def actions_in(commit: DataPath) -> list[dict[str, Any]]:
+def read_actions(commit: DataPath) -> list[dict[str, Any]]:
     """Read the actions of a commit. Raises OSError, ValueError."""
     return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def added_in(actions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def list_added_files(actions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the data files that the actions add."""
     return [action["add"] for action in actions if "add" in action]
 
 
-def transactions_in(actions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def read_transactions(actions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the batch by lineage, because each commit of a stream names both (Delta's ``txn``)."""
     found = (action["txn"] for action in actions if "txn" in action)
     return {str(each["appId"]): int(each["version"]) for each in found}

@@ -46,7 +46,7 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
     ``durable`` makes it survive a power cut (two fsyncs). Only files that are rewritten every few seconds are not
     durable.
     """
-    content = encoded(value)
+    content = format_json(value)
     with _named_failure(path):
         store_at(path).replace(content, durable=durable)
 
@@ -56,7 +56,7 @@ def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
 
     Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
-    content = encoded({**value, ATTEMPT: secrets.token_hex(8)} if store_at(path).repeats_calls else value)
+    content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if store_at(path).repeats_calls else value)
     with _named_failure(path):
         return store_at(path).create(content)
 
@@ -69,7 +69,7 @@ def examine_json(path: ControlPath) -> Reading[JsonObject]:
         return Reading()
     except OSError as error:
         return unread(path, error, away=store_at(path).is_away(error))
-    return decoded(path, content)
+    return parse_object(path, content)
 
 
 def unread(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
@@ -77,7 +77,7 @@ def unread(path: DataPath, error: OSError, *, away: bool = False) -> Reading[Jso
     return Reading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
 
 
-def decoded(path: DataPath, content: bytes) -> Reading[JsonObject]:
+def parse_object(path: DataPath, content: bytes) -> Reading[JsonObject]:
     """Parse the ``content`` of ``path`` into an object."""
     try:
         value = json.loads(content)
@@ -88,7 +88,7 @@ def decoded(path: DataPath, content: bytes) -> Reading[JsonObject]:
     return Reading(value=value)
 
 
-def encoded(value: Mapping[str, object]) -> bytes:
+def format_json(value: Mapping[str, object]) -> bytes:
     """Format ``value`` as indented JSON, for people to read. Raises ValueError for a float that is not finite."""
     return json.dumps(value, indent=1, allow_nan=False).encode()
 

@@ -107,7 +107,7 @@ class JsonRecord:
 
     def to_json(self) -> JsonObject:
         """Return the fields by name. A float that is not finite becomes null, because JSON has no word for it."""
-        return {field.name: _encoded(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -120,7 +120,7 @@ class JsonRecord:
         for field in fields(cls):
             hint, found = hints[field.name], value.get(field.name)
             if found is not None or (field.name in value and _is_required(field) and _allows_none(hint)):
-                given[field.name] = _decoded(field.name, hint, found)
+                given[field.name] = _decode(field.name, hint, found)
             elif _is_required(field):
                 raise UnfitValue(f"{field.name} is missing")
         return cls(**given)
@@ -130,7 +130,7 @@ def _is_required(field: Any) -> bool:  # noqa: ANN401 - a field of any type
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _encoded(value: object) -> object:
+def _encode(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, StrEnum):
@@ -138,8 +138,8 @@ def _encoded(value: object) -> object:
     if isinstance(value, JsonRecord):
         return value.to_json()
     if isinstance(value, Mapping):
-        return {name: _encoded(part) for name, part in value.items()}
-    return [_encoded(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _encode(part) for name, part in value.items()}
+    return [_encode(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 @cache
@@ -151,7 +151,7 @@ def _allows_none(hint: Any) -> bool:  # noqa: ANN401 - type hints have no common
     return hint is Any or (isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint))
 
 
-def _decoded(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
+def _decode(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
     """Parse the value of field ``name``. Raises UnfitValue, and ValueError for an unknown value of an enum."""
     if hint is Any or (found is None and _allows_none(hint)):
         return found
@@ -163,9 +163,9 @@ def _decoded(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as abov
     if issubclass(kind, JsonRecord) and isinstance(found, dict):
         return kind.from_json(found)
     if kind is tuple and isinstance(found, list):
-        return tuple(_decoded(name, typing.get_args(hint)[0], part) for part in found)
+        return tuple(_decode(name, typing.get_args(hint)[0], part) for part in found)
     if kind in {dict, Mapping} and isinstance(found, dict):
-        return {key: _decoded(name, typing.get_args(hint)[1], part) for key, part in found.items()}
+        return {key: _decode(name, typing.get_args(hint)[1], part) for key, part in found.items()}
     if kind is float and type(found) is int:
         found = float(found)
     # Not isinstance: True is an int, and a pid of True is damage.

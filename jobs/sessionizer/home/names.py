@@ -36,12 +36,12 @@ class Verb(StrEnum):
     REPORT = "report"
 
 
-def minted_id(at_ms: int) -> str:
+def mint_id(at_ms: int) -> str:
     """Mint an id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
-    return f"{minted_second(at_ms)}-{secrets.token_hex(3)}"
+    return f"{mint_prefix(at_ms)}-{secrets.token_hex(3)}"
 
 
-def minted_second(at_ms: int) -> str:
+def mint_prefix(at_ms: int) -> str:
     """Return the beginning of an id that is minted at ``at_ms``. Ids that are minted before then sort before it."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y%m%dT%H%M%S}"
 
@@ -51,7 +51,7 @@ def dag_id(stream: str, verb: Verb) -> str:
     return f"{stream}.{verb}"
 
 
-def supervised_stream(dag: str) -> str | None:
+def parse_supervising_dag(dag: str) -> str | None:
     """Return the stream that the DAG with this id supervises. None if it is no supervising DAG."""
     stream, _, verb = dag.rpartition(".")
     return stream if verb == Verb.SUPERVISE and is_name(stream) else None
@@ -67,17 +67,17 @@ def is_identifier(value: str) -> bool:
     return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
 
 
-def checked_name(field: str, value: str) -> str:
+def check_name(field: str, value: str) -> str:
     """Return ``value`` if it is a valid name of a stream or table. Raises InvalidSpec for ``field`` otherwise."""
-    return _checked(field, value, NAME_PATTERN)
+    return _check(field, value, NAME_PATTERN)
 
 
-def checked_identifier(field: str, value: str) -> str:
+def check_identifier(field: str, value: str) -> str:
     """Return ``value`` if it may be part of a file name. Raises InvalidSpec for ``field`` otherwise."""
-    return _checked(field, value, IDENTIFIER_PATTERN)
+    return _check(field, value, IDENTIFIER_PATTERN)
 
 
-def _checked(field: str, value: str, pattern: str) -> str:
+def _check(field: str, value: str, pattern: str) -> str:
     if not re.fullmatch(pattern, value):
         raise InvalidSpec(field, value, f"a name matching ^{pattern}$")
     return value

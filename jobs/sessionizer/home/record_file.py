@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from sessionizer.home.json_file import Record, RecordFile, content_to_store
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 
 if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
@@ -36,7 +36,7 @@ class ControlFile(Generic[Record]):
 
     def of(self, home: RecordsHome, key: str = "") -> RecordFile[Record]:
         """Return the file of a stream, and of a ``key`` if it has one. Raises InvalidSpec for an invalid key."""
-        name = self.name.format(checked_identifier(self.key, key)) if self.key else self.name
+        name = self.name.format(check_identifier(self.key, key)) if self.key else self.name
         return RecordFile(home.control / name, self.kind, self.durable)
 
     def folder(self, home: RecordsHome) -> ControlPath:

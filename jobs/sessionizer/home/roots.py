@@ -208,7 +208,7 @@ def streams_folder(home: Path) -> Path:
     return home.absolute() / STREAMS
 
 
-def located(path: str, platform_home: Path) -> str:
+def resolve_place(path: str, platform_home: Path) -> str:
     """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
     return path if is_uri(path) else str(platform_home / path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
@@ -27,7 +27,7 @@ class SavepointHome:
     @classmethod
     def of(cls, folder: DataPath, savepoint: str) -> SavepointHome:
         """Return the savepoint with this id in ``folder``. Raises InvalidSpec if the id is no valid directory name."""
-        return cls(folder / checked_identifier("savepoint", savepoint))
+        return cls(folder / check_identifier("savepoint", savepoint))
 
     @property
     def id(self) -> str:
@@ -61,7 +61,7 @@ class SavepointHome:
 
     def reader(self, uid: str) -> DataPath:
         """Return the marker that exists while ``uid`` reads the savepoint."""
-        return self.readers / f"{checked_identifier('uid', uid)}.json"
+        return self.readers / f"{check_identifier('uid', uid)}.json"
 
     def part(self, name: str) -> DataPath:
         """Return the directory of one of its parts."""

@@ -16,8 +16,8 @@ from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.lineage_home import LineageHome
-from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, checked_identifier, checked_name, is_name
-from sessionizer.home.roots import STREAMS, control_root, located, streams_folder, uri_of
+from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, check_identifier, check_name, is_name
+from sessionizer.home.roots import STREAMS, control_root, resolve_place, streams_folder, uri_of
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath
@@ -50,7 +50,7 @@ class StreamHome:
         The control root comes from the environment of every process, because a process that looked elsewhere would
         start a second driver.
         """
-        root = streams_folder(platform_home) / checked_name("name", name)
+        root = streams_folder(platform_home) / check_name("name", name)
         return cls(root, data_root, _own_root(control_root(platform_home.absolute()), platform_home.absolute()))
 
     @classmethod
@@ -85,11 +85,11 @@ class StreamHome:
 
     def submission(self, uid: str) -> Path:
         """Return the file with the exit code of the process that submits driver ``uid`` to a cluster."""
-        return self.own / f"submit.{checked_identifier('uid', uid)}"
+        return self.own / f"submit.{check_identifier('uid', uid)}"
 
     def reserve(self, uid: str) -> Path:
         """Return the file by which driver ``uid`` reserves disk space for its exit record."""
-        return self.own / f".reserve.{checked_identifier('uid', uid)}{TEMPORARY_SUFFIX}"
+        return self.own / f".reserve.{check_identifier('uid', uid)}{TEMPORARY_SUFFIX}"
 
     @property
     def lineage_record(self) -> ControlPath:
@@ -113,7 +113,7 @@ class StreamHome:
 
     def driver_log(self, uid: str) -> Path:
         """Return the file with the output of driver ``uid``, if Airflow launched it."""
-        return self.logs / f"driver.{checked_identifier('uid', uid)}.log"
+        return self.logs / f"driver.{check_identifier('uid', uid)}.log"
 
     @property
     def data(self) -> DataPath:
@@ -137,7 +137,7 @@ class StreamHome:
 
     def lineage(self, lineage: str) -> LineageHome:
         """Return the directories of ``lineage``."""
-        name = checked_identifier("lineage", lineage)
+        name = check_identifier("lineage", lineage)
         return LineageHome(self.lineages / name, self.lineage_records / name)
 
     def checkpoint(self, lineage: str) -> DataPath:
@@ -150,11 +150,11 @@ class StreamHome:
 
     def table(self, name: str) -> DataPath:
         """Return the directory of Delta table ``name``."""
-        return self.tables / checked_name("table", name)
+        return self.tables / check_name("table", name)
 
     def table_locations(self, folder: str | None) -> dict[str, str]:
         """Return the place of each table: in the stream's data, or in the ``folder`` of its spec (``sink.path``)."""
-        base = None if folder is None else located(folder, self.platform)
+        base = None if folder is None else resolve_place(folder, self.platform)
         return {name: uri_of(self.table(name)) if base is None else f"{base}/{name}" for name in TABLES}
 
     @property

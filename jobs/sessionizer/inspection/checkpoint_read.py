@@ -18,8 +18,8 @@ from sessionizer.checkpoint.log_entries import (
     text_of,
 )
 from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, SOURCES, STATE
-from sessionizer.checkpoint.state_files import chain_of, ids_of, shared_in, version_files
-from sessionizer.inspection.soundness import wrong_checksum, wrong_with
+from sessionizer.checkpoint.state_files import chain_of, ids_of, list_shared_files, version_files
+from sessionizer.inspection.soundness import find_problem, wrong_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,7 +141,7 @@ class _Reading:
         except (ValueError, RecursionError) as error:  # Spark writes no JSON that nests a thousand times
             self.wrong[name] = str(error)
             return None
-        if hadoop_file(name) in self._files.sizes and (wrong := wrong_with(self._files, name)) is not None:
+        if hadoop_file(name) in self._files.sizes and (wrong := find_problem(self._files, name)) is not None:
             self.wrong[name] = wrong
             self.altered.add(name)
         return found
@@ -185,7 +185,7 @@ class _Reading:
 
     def _shared_by(self, name: str) -> dict[str, int]:
         try:
-            return dict(shared_in(self._files, name))
+            return dict(list_shared_files(self._files, name))
         except ValueError:  # found to be damaged when the next start would load it
             return {}
 
@@ -208,7 +208,7 @@ class _Reading:
     def _judge(self, name: str) -> None:
         if name not in self._files.sizes or name in self.wrong:
             return
-        wrong = wrong_with(self._files, name)
+        wrong = find_problem(self._files, name)
         if wrong is not None:
             self.wrong[name] = wrong
         checksum = f"{name}.crc"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 
 
-def damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yield every damage of the descriptions."""
     yield from _operators(checkpoint)
     yield from _schemas(checkpoint)

@@ -35,7 +35,7 @@ _MOST_GONE: Final = 1000
 """Most parts of a list of files that are reported as missing after the newest one."""
 
 
-def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yield every damage of the logs."""
     yield from _metadata(checkpoint)
     yield from _offsets(checkpoint)
@@ -162,7 +162,7 @@ def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: boo
     return Finding(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
 
 
-def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_left_checksums(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yield a finding for each missing file whose checksum exists."""
     for checksum in checkpoint.files.sizes:
         folder, slash, own = checksum.rpartition("/")

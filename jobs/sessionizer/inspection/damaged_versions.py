@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sessionizer.inspection.checkpoint_read import Checkpoint
 
 
-def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yield every damage of the files with rows."""
     told: set[str] = set()
     committed = checkpoint.committed
@@ -76,7 +76,7 @@ def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: in
     bad += [(name, GONE) for name in chain.lacking]
     for name, wrong in bad:
         yield _blocking(checkpoint, place, chain, name, wrong)
-    yield from _unchecked(checkpoint, chain)
+    yield from _find_unchecked(checkpoint, chain)
     for file in checkpoint.stores.get(place, ()):
         if file.is_whole and file.version <= version and checkpoint.is_spoilt(file.name):
             yield from _snapshot(checkpoint, place, file.name, can_do_without=not bad)
@@ -96,7 +96,7 @@ def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_d
             yield Finding(name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE)
 
 
-def _unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
+def _find_unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
     """Yield the files of a version without a checksum, if others of it have one."""
     has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
     for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):

@@ -9,9 +9,9 @@ from sessionizer.checkpoint.files import read_consistently
 from sessionizer.checkpoint.log_entries import source_kind
 from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, STATE
 from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
-from sessionizer.inspection.damaged_descriptions import damaged_descriptions
-from sessionizer.inspection.damaged_logs import damaged_logs, left_behind
-from sessionizer.inspection.damaged_versions import damaged_versions
+from sessionizer.inspection.damaged_descriptions import find_damaged_descriptions
+from sessionizer.inspection.damaged_logs import find_damaged_logs, find_left_checksums
+from sessionizer.inspection.damaged_versions import find_damaged_versions
 from sessionizer.inspection.finding import Effect
 
 if TYPE_CHECKING:
@@ -141,11 +141,15 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
 def damages(checkpoint: Checkpoint) -> list[Finding]:
     """Return one finding for each damaged or missing file, the worst first."""
     found: dict[str, Finding] = {}
-    for finding in (*damaged_logs(checkpoint), *damaged_descriptions(checkpoint), *damaged_versions(checkpoint)):
+    for finding in (
+        *find_damaged_logs(checkpoint),
+        *find_damaged_descriptions(checkpoint),
+        *find_damaged_versions(checkpoint),
+    ):
         known = found.get(finding.file)
         if known is None or _ORDER.index(finding.effect) < _ORDER.index(known.effect):
             found[finding.file] = finding
-    for finding in left_behind(checkpoint):
+    for finding in find_left_checksums(checkpoint):
         known = found.get(finding.file)
         if known is None:
             found[finding.file] = finding

@@ -30,7 +30,7 @@ _SEED: Final = 0x9747B28C
 _CHECKSUM: Final = 0x0FFFFFFF
 
 
-def wrong_with(files: Files, name: str) -> str | None:
+def find_problem(files: Files, name: str) -> str | None:
     """Return the problem of an existing file. None if it looks whole. Raises OSError.
 
     A damaged checksum is ignored here.
@@ -115,14 +115,14 @@ def wrong_with_blocks(content: bytes, *, checked: bool) -> str | None:
             return None if at == len(content) else f"something follows its end at byte {at:,}"
         if at + packed > len(content):
             return f"the block at byte {at:,} is cut"
-        unpacked = _unpacked(content[at : at + packed], plain, stored=token & 0xF0 == _STORED)
+        unpacked = _unpack(content[at : at + packed], plain, stored=token & 0xF0 == _STORED)
         if unpacked is None or (checked and xxh32_intdigest(unpacked, _SEED) & _CHECKSUM != checksum):
             return f"the block at byte {at:,} was changed"
         at += packed
     return "its end is missing: it is cut"
 
 
-def _unpacked(block: bytes, length: int, *, stored: bool) -> bytes | None:
+def _unpack(block: bytes, length: int, *, stored: bool) -> bytes | None:
     if stored:
         return block if len(block) == length else None
     try:

@@ -38,7 +38,7 @@ class KeptBatch:
         return self.next_watermark_ms is not None
 
 
-def kept_batches(
+def list_kept_batches(
     offsets: Mapping[int, OffsetEntry],
     commits: Mapping[int, CommitEntry],
     stores: Mapping[StorePlace, Sequence[VersionFile]],

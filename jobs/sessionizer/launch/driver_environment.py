@@ -57,19 +57,19 @@ PLAIN_SPARK: Final = "SESSIONIZER_PLAIN_SPARK"
 
 def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
     """Return the part of ``environment`` for a driver whose spec names the variables ``named``."""
-    allowed = allowed_patterns(environment)
+    allowed = read_allowed_patterns(environment)
     wanted = (*GIVEN, *(name for name in named if _fits(name, allowed)), *_patterns(environment.get(MORE, "")))
     return {name: value for name, value in environment.items() if _fits(name, wanted) and not _fits(name, NEVER)}
 
 
-def allowed_patterns(environment: Mapping[str, str]) -> tuple[str, ...]:
+def read_allowed_patterns(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that a spec may name, according to the operator of this ``environment``."""
     return _patterns(environment[ALLOWED]) if ALLOWED in environment else ALLOWED_BY_DEFAULT
 
 
 def is_allowed(name: str, environment: Mapping[str, str]) -> bool:
     """Whether a spec may hand the variable ``name`` to its source."""
-    return _fits(name, allowed_patterns(environment)) and not _fits(name, NEVER)
+    return _fits(name, read_allowed_patterns(environment)) and not _fits(name, NEVER)
 
 
 @contextmanager

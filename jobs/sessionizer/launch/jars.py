@@ -45,7 +45,7 @@ def other_versions(present: Iterable[str]) -> list[str]:
     return sorted(name for name in set(present) - needed if _VERSION.sub("", name) in artifacts)
 
 
-def files_in(folder: Path) -> list[str]:
+def list_file_names(folder: Path) -> list[str]:
     """Return the names of the files in ``folder``. It may not exist."""
     return sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
 
@@ -60,7 +60,7 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
     Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer.
     Raises UnwritablePath, DiskFull.
     """
-    missing = missing_jars(files_in(folder), stores)
+    missing = missing_jars(list_file_names(folder), stores)
     if not missing:
         return []
     try:
@@ -91,7 +91,7 @@ def _run_ivy(folder: Path, part: Path, stores: Sequence[ObjectStore]) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise JarsNotFetched(folder, f"no answer within {FETCHED_WITHIN_S:.0f} s") from error
-    lacking = missing_jars(files_in(part), stores)
+    lacking = missing_jars(list_file_names(part), stores)
     if done.returncode != 0 or lacking:
         raise JarsNotFetched(folder, _reason(done.stdout + done.stderr) or f"lacking {', '.join(lacking)}")
 

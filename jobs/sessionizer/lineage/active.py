@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_files import make_listed_folder, names_in
+from sessionizer.home.data_files import list_names, make_listed_folder
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.names import is_identifier, minted_id
+from sessionizer.home.names import is_identifier, mint_id
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import data_root, uri_of
 from sessionizer.lineage.applied_migrations import begin_applied
@@ -62,8 +62,8 @@ def require_no_history(home: StreamHome) -> None:
 
     Control may be lost as a whole while the data, in a root of its own, is not. Raises OSError.
     """
-    for lineage in filter(is_identifier, names_in(home.lineages)):
-        if names_in(checkpoint := home.checkpoint(lineage)):
+    for lineage in filter(is_identifier, list_names(home.lineages)):
+        if list_names(checkpoint := home.checkpoint(lineage)):
             raise DamagedFile(
                 uri_of(home.lineage_record),
                 f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}",
@@ -108,7 +108,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
 
     No driver reads it before it is active. Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
     """
-    lineage = minted_id(epoch_ms())
+    lineage = mint_id(epoch_ms())
     # the data first, because a lineage is found by its data if its maker was killed
     directory = home.checkpoint(lineage)
     try:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
-from sessionizer.migrations.pending import AppliedMigration, applied_now, pending_migrations
+from sessionizer.migrations.pending import AppliedMigration, pending_migrations, record_applied
 from sessionizer.stream_spec.document.migration import Migration
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def begin_applied(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
 
     A lineage that takes open events over gets the record of those instead. Raises UnwritablePath.
     """
-    found = applied_now(_declared(spec.document), spec.since)
+    found = record_applied(_declared(spec.document), spec.since)
     MIGRATIONS_FILE.of(home, lineage).write(AppliedMigrations(found))
 
 

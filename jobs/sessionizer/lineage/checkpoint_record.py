@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.names import offset_log
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
@@ -20,7 +20,7 @@ from sessionizer.home.lineage_home import CHECKPOINT_RECORD
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.roots import DATA_VARIABLE, uri_of
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint
+from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
 from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool
         now = replace(now, revision=kept.revision)
     cause = difference(kept, now)
     if cause is not None:
-        made = None if kept is None else kept_fingerprint(home, lineage).versions.get(RELEASE)
+        made = None if kept is None else read_fingerprint(home, lineage).versions.get(RELEASE)
         raise UnreadableLineage(home.name, lineage, cause if made is None else f"release {made} made it: {cause}")
     require_data_here(home, lineage)
 
@@ -107,7 +107,7 @@ def require_checkpoint(home: StreamHome, lineage: str) -> None:
     """
     checkpoint = home.checkpoint(lineage)
     try:
-        is_there = bool(names_in(offset_log(checkpoint)))
+        is_there = bool(list_names(offset_log(checkpoint)))
     except OSError as error:
         raise translate_refusal(checkpoint, "the checkpoint", error) from error
     if not is_there and BatchLog(home.lineage(lineage).batches).has_batches:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord
@@ -43,7 +43,7 @@ def begin_drain(home: StreamHome, lineage: str) -> None:
 
 def end_drain(home: StreamHome, lineage: str) -> None:
     """Record that every session is closed and that the batch that closed the last one is committed."""
-    file, batch_id = DRAINED_FILE.of(home, lineage), committed_batch(home.checkpoint(lineage))
+    file, batch_id = DRAINED_FILE.of(home, lineage), read_last_commit(home.checkpoint(lineage))
     file.write(replace(file.require() or DrainRecord(epoch_ms()), over_at=epoch_ms(), batch_id=batch_id))
 
 

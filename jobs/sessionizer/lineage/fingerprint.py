@@ -76,7 +76,7 @@ def line_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def kept_fingerprint(home: StreamHome, lineage: str) -> Fingerprint:
+def read_fingerprint(home: StreamHome, lineage: str) -> Fingerprint:
     """Read the record, or return the known versions of a lineage of an earlier release. Raises DamagedFile."""
     return FINGERPRINT_FILE.of(home, lineage).require() or Fingerprint("", EARLIER)
 
@@ -93,13 +93,13 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
 
 def note_programs(home: StreamHome, lineage: str) -> None:
     """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile."""
-    kept, now = kept_fingerprint(home, lineage), present_fingerprint()
+    kept, now = read_fingerprint(home, lineage), present_fingerprint()
     write_fingerprint(home, lineage, replace(kept, code=now.code, versions={**kept.versions, **now.versions}))
 
 
 def require_same_engine(home: StreamHome, lineage: str) -> None:
     """Raise EngineChanged if another line of Spark or Delta made ``lineage``. Raises DamagedFile."""
-    changed = other_line(kept_fingerprint(home, lineage).versions, _installed())
+    changed = other_line(read_fingerprint(home, lineage).versions, _installed())
     if changed is not None:
         name, kept, now = changed
         raise EngineChanged(home.name, lineage, name, kept, now)

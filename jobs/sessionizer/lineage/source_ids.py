@@ -43,7 +43,7 @@ def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> N
         SOURCE_IDS_FILE.of(home, lineage).write(SourceIds({**known, **ids}))
 
 
-def known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
+def choose_known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
     """Choose the ids of the topics, or of the table, in a spec's ``source`` that ``offset`` is a position in.
 
     Delta's source writes the id of its table into each offset. In a topic without a record that was read no position

@@ -56,7 +56,7 @@ def compile_migrations(
     return tuple(found)
 
 
-def columns_after(columns: Iterable[str], migrations: Iterable[CompiledMigration]) -> set[str]:
+def list_columns_after(columns: Iterable[str], migrations: Iterable[CompiledMigration]) -> set[str]:
     """Return the payload columns that an event has after ``migrations``, if it came with ``columns``."""
     found = set(columns)
     for each in migrations:

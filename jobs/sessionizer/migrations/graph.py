@@ -61,7 +61,7 @@ def line_of(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
 
 
 @cache
-def released_line() -> tuple[Revision, ...]:
+def order_revisions() -> tuple[Revision, ...]:
     """Return the released revisions in order. Raises BrokenRevisions."""
     names = [found.name for found in pkgutil.iter_modules(versions.__path__)]
     modules = [importlib.import_module(f"{versions.__name__}.{name}") for name in sorted(names)]
@@ -72,7 +72,7 @@ def released_line() -> tuple[Revision, ...]:
 
 def revisions_before_head(line: Sequence[Revision] | None = None) -> tuple[str, ...]:
     """Return the revisions whose open events can be brought to the head, oldest first, without the head itself."""
-    return tuple(each.revision for each in (released_line() if line is None else line)[:-1])
+    return tuple(each.revision for each in (order_revisions() if line is None else line)[:-1])
 
 
 def bring_to(
@@ -82,7 +82,7 @@ def bring_to(
 
     Raises UnknownRevision for a revision that this release does not know, or to which no way back leads.
     """
-    line = released_line() if line is None else line
+    line = order_revisions() if line is None else line
     names = [each.revision for each in line]
     wanted = names[-1] if wanted is None else wanted
     for name in (found, wanted):

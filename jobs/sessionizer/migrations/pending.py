@@ -32,7 +32,7 @@ def migration_digest(migration: Migration) -> str:
     return typed_digest(migration.model_dump(mode="json", exclude_defaults=True))
 
 
-def applied_now(migrations: Sequence[Migration], at: int) -> tuple[AppliedMigration, ...]:
+def record_applied(migrations: Sequence[Migration], at: int) -> tuple[AppliedMigration, ...]:
     """Return the records of ``migrations`` that are applied ``at`` (epoch ms)."""
     return tuple(AppliedMigration(each.id, migration_digest(each), at) for each in migrations)
 

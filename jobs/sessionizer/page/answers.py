@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.responses import FileResponse, JSONResponse
 
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from fastapi import Request, Response
@@ -31,7 +31,7 @@ def answer_json(content: Any, status: int = 200) -> Response:  # noqa: ANN401  a
 
 def answer_error(_request: Request, error: Exception) -> Response:
     """Tell the browser of an error of ours, or of a place that cannot be read, in the form that the page shows."""
-    return answer_json({"error": type(error).__name__, "message": redacted(str(error))}, 503)
+    return answer_json({"error": type(error).__name__, "message": redact(str(error))}, 503)
 
 
 def answer_file(name: str) -> Response:

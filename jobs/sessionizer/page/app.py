@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 
 from sessionizer.errors import SessionizerError
-from sessionizer.home.names import Verb, dag_id, supervised_stream
+from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
 from sessionizer.page.answers import ASSETS, answer_error, answer_file, answer_json
 from sessionizer.page.reader import PageReader  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.page.row_routes import add_row_routes
@@ -65,7 +65,7 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
         offers: dict[str, Any] = of_stream,
     ) -> Response:
         """Return the document of the stream that the DAG supervises, with figures from ``begin`` (epoch ms) on."""
-        name = supervised_stream(dag_id)
+        name = parse_supervising_dag(dag_id)
         found = reader.stream(name, span, begin) if name else None
         if found is None:
             raise HTTPException(404, "no such stream")

@@ -9,7 +9,7 @@ from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
         "span": span,
         "row": stream_row(view, past.marks, now),
         "findings": [finding.to_json() for finding in view.health.findings],
-        "lines": [redacted(line) for line in lines if line],
+        "lines": [redact(line) for line in lines if line],
         "excluded": list(view.excluded_ranges),
         "changes": [str(change.field) for change in view.changes],
         "history": table_of(condense(past.history.samples, every)),

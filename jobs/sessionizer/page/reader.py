@@ -11,7 +11,7 @@ from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
 from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
@@ -125,7 +125,7 @@ def _marks(view: StreamView, now: int) -> list[Mark]:
 
 def _savepoints(view: StreamView) -> set[str] | None:
     try:
-        return {entry.name for entry in entries_in(view.home.savepoints)} if view.home else set()
+        return {entry.name for entry in list_entries(view.home.savepoints)} if view.home else set()
     except OSError:
         return None
 

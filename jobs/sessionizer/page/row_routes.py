@@ -17,10 +17,10 @@ from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.samples import refused_rows
+from sessionizer.fleet.lookup.samples import read_refused_rows
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import is_name, supervised_stream
+from sessionizer.home.names import is_name, parse_supervising_dag
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.answers import answer_json
 from sessionizer.page.documents import live_document
@@ -64,7 +64,7 @@ def add_row_routes(app: FastAPI, reader: PageReader, rights: Sequence[Any]) -> N
     def refused(dag_id: str, span: Annotated[int, Query(ge=60_000, le=WEEK_MS)] = 6 * HOUR_MS) -> Response:
         """Return the refused rows of the last ``span`` ms: counts by reason, and the newest rows of each."""
         home = _home(reader, dag_id)
-        return answer_json(refused_rows(home.name, _places(reader, home), epoch_ms() - span))
+        return answer_json(read_refused_rows(home.name, _places(reader, home), epoch_ms() - span))
 
     def log(dag_id: str) -> Response:
         """Return the end of the newest driver's log, without credentials."""
@@ -78,7 +78,7 @@ def add_row_routes(app: FastAPI, reader: PageReader, rights: Sequence[Any]) -> N
 
 
 def _view(reader: PageReader, dag_id: str) -> StreamView:
-    name = supervised_stream(dag_id) or ""
+    name = parse_supervising_dag(dag_id) or ""
     try:
         if is_name(name):
             return find_view(reader.home, reader.streams, name)

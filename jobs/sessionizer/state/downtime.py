@@ -44,10 +44,10 @@ def downtime_of(home: StreamHome, verb: str) -> Downtime | None:
     lineage = active_lineage(home)
     if lineage is None:
         return None
-    return expected_downtime(verb, read_operations(home), BatchLog(home.lineage(lineage).batches).life.held_bytes)
+    return estimate_downtime(verb, read_operations(home), BatchLog(home.lineage(lineage).batches).life.held_bytes)
 
 
-def expected_downtime(verb: str, operations: Sequence[OperationRecord], held_bytes: int) -> Downtime:
+def estimate_downtime(verb: str, operations: Sequence[OperationRecord], held_bytes: int) -> Downtime:
     """Take the newest command of the same verb, else of any verb, else guess by the bytes of open events. Pure."""
     done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
     same = [each for each in done if each.verb == verb]

@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.errors import NothingToSave, OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.origin import activated_by
+from sessionizer.state.lineages.origin import find_activated_lineage
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -45,7 +45,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
         return found
     if found is not None and found.outcome is Ending.ABANDONED:
         raise StreamMovedOn(home.name, record.digest, f"{record.verb} {record.id} was abandoned")
-    twin = _carried_out_since(operations, record, active)
+    twin = _find_completed_approval(operations, record, active)
     if found is None and twin is not None:
         return twin
     other = next((each for each in operations if each.outcome is None and each.id != record.id), None)
@@ -77,11 +77,11 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
     """Raise OperationPastReturn if the operation has made its decisive change already. Raises DamagedFile."""
-    if record.is_past_return or changed_lineage(home, record) is not None:
+    if record.is_past_return or find_changed_lineage(home, record) is not None:
         raise OperationPastReturn(home.name, record.verb, record.step, record.command)
 
 
-def changed_lineage(home: StreamHome, record: OperationRecord) -> str | None:
+def find_changed_lineage(home: StreamHome, record: OperationRecord) -> str | None:
     """Return the lineage that a killed try of the operation made active, or gave another spec. None: no try did.
 
     Raises DamagedFile.
@@ -91,10 +91,10 @@ def changed_lineage(home: StreamHome, record: OperationRecord) -> str | None:
         return active if record.is_past_return and active != record.lineage_from else None
     if record.verb in _GIVES_SPEC and active == record.lineage_from and _has_given_spec(home, record):
         return active
-    return activated_by(home, record)
+    return find_activated_lineage(home, record)
 
 
-def _carried_out_since(
+def _find_completed_approval(
     operations: list[OperationRecord], record: OperationRecord, active: str | None
 ) -> OperationRecord | None:
     """Return the newest operation if another process completed the same approval while this one waited."""
@@ -108,7 +108,7 @@ def _carried_out_since(
 
 
 def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:
-    return record.is_past_return or changed_lineage(home, record) is not None
+    return record.is_past_return or find_changed_lineage(home, record) is not None
 
 
 def _require_lineage(home: StreamHome, record: OperationRecord, active: str | None) -> None:

@@ -13,11 +13,11 @@ import yaml
 
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import entries_in, remove_tree
+from sessionizer.home.data_files import list_entries, remove_tree
 from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import json_digest
-from sessionizer.home.names import minted_id, minted_second
-from sessionizer.home.roots import located, uri_of
+from sessionizer.home.names import mint_id, mint_prefix
+from sessionizer.home.roots import resolve_place, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -73,7 +73,7 @@ class StreamCopy:
         keep_source_files(document)
         for block, name in (("source", "path"), ("rules", "client_timeouts_table")):
             if document[block].get(name) is not None:
-                document[block][name] = located(document[block][name], platform)
+                document[block][name] = resolve_place(document[block][name], platform)
         folder = document["sink"]["path"]
         if folder is not None:
             document["sink"]["path"] = f"{uri_of(self.home.data)}/sink-{json_digest(folder)[:8]}"
@@ -119,7 +119,7 @@ def new_copy(original: StreamHome) -> Iterator[StreamCopy]:
     Copies that killed commands left are removed as well. Raises UnwritablePath, DiskFull, DamagedFile, OSError.
     """
     _remove_left_copies(original)
-    copy = StreamCopy(original, minted_id(epoch_ms()))
+    copy = StreamCopy(original, mint_id(epoch_ms()))
     make_private(copy.platform.parent)
     try:
         copy.home.prepare()
@@ -140,8 +140,8 @@ def keep_source_files(document: Document) -> None:
 
 
 def _remove_left_copies(original: StreamHome) -> None:
-    oldest = minted_second(epoch_ms() - _LEFT_FOR_MS)
-    for entry in entries_in(original.root / COPIES):
+    oldest = mint_prefix(epoch_ms() - _LEFT_FOR_MS)
+    for entry in list_entries(original.root / COPIES):
         copy = StreamCopy(original, entry.name)
         if entry.name < oldest and not copy.is_finished:
             copy.remove()

@@ -52,10 +52,10 @@ def document_of(spec: StreamSpec) -> Document:
 
 def decisions_of(spec: StreamSpec) -> Decisions:
     """Return all decisions of ``spec``, defaults included."""
-    return decided_by(document_of(spec))
+    return list_decisions(document_of(spec))
 
 
-def decided_by(document: Mapping[str, Any]) -> Decisions:
+def list_decisions(document: Mapping[str, Any]) -> Decisions:
     """Return all decisions of a spec as JSON, also of one that this release would refuse. An empty list is none."""
     return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT and value != []}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec, Misfits
+from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.stream_spec.document.names import EVENT_FIELDS
 from sessionizer.stream_spec.document.value_schema import IN_BYTES
 from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
@@ -25,7 +25,7 @@ def check_sql(spec: StreamSpec) -> None:
 
     Syntax, types and the columns of a Delta table are left to Spark, and so are the columns of open events.
     """
-    misfits = Misfits()
+    misfits = SpecProblems()
     for field, sql, scope in _expressions(spec):
         with misfits.noted():
             if (allowed := refuse_sql(sql, scope)) is not None:

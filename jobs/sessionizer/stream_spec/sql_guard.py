@@ -23,7 +23,7 @@ from sessionizer.stream_spec.sql_functions import (
     SCALAR,
     VARYING,
 )
-from sessionizer.stream_spec.sql_words import NAMES, Kind, calls, closing, qualified_name, words_of
+from sessionizer.stream_spec.sql_words import NAMES, Kind, calls, find_closing, find_qualified_name, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ def refuse_sql(sql: str, scope: Scope) -> str | None:
     return next(iter(refusals), None) or _moment(words, scope)
 
 
-def shown_columns(columns: Iterable[str]) -> str:
+def show_columns(columns: Iterable[str]) -> str:
     """Return the names of a source's columns for a message, without the stream's own, which begin with ``_``."""
     return ", ".join(name for name in columns if not name.startswith("_"))
 
@@ -121,7 +121,7 @@ def _calls(words: Sequence[Word], scope: Scope) -> Iterator[str]:
             yield f"functions of Spark itself, not {word.written}"
         if not calls(words, at):
             continue
-        _, name = qualified_name(words, at)
+        _, name = find_qualified_name(words, at)
         if name.removesuffix(word.name) in BUILT_IN:
             name = word.name
         compares = at and words[at - 1].is_name("like", "ilike") and word.is_name("any", "all", "some")
@@ -164,7 +164,7 @@ def _names(words: Sequence[Word], scope: Scope) -> Iterator[str]:
         if scope.columns is not None:
             means = {**dict.fromkeys(MOMENTARY, f"{word.name}()"), HIDDEN_COLUMN: "a hidden column of files"}
             taken = f", so Spark takes it for {means[word.name]}" if word.name in means else ""
-            yield f"a column: {shown_columns(scope.columns)}. None is called {word.name}{taken}"
+            yield f"a column: {show_columns(scope.columns)}. None is called {word.name}{taken}"
 
 
 def _is_field(words: Sequence[Word], at: int) -> bool:
@@ -177,13 +177,13 @@ def _types_and_aliases(words: Sequence[Word]) -> set[int]:
     found = {at for at, word in enumerate(words[1:]) if word.is_symbol("=>")}
     for call in range(len(words)):
         if calls(words, call):
-            found.update(range(qualified_name(words, call)[0], call))
+            found.update(range(find_qualified_name(words, call)[0], call))
     for at, word in enumerate(words[:-1], 1):
         if not (word.is_name("as", "collate") or word.is_symbol("::")):
             continue
         found.add(at)
         if words[at].is_name("array", "map", "struct") and at + 1 < len(words) and words[at + 1].is_symbol("<"):
-            found.update(range(at, closing(words, at + 1)))
+            found.update(range(at, find_closing(words, at + 1)))
         behind = at + 1
         while behind < len(words) and words[behind].is_name(*_BEHIND_TYPE):
             found.add(behind)

@@ -95,7 +95,7 @@ def calls(words: Sequence[Word], at: int) -> bool:
     return words[at].kind in NAMES and at + 1 < len(words) and words[at + 1].is_symbol("(")
 
 
-def qualified_name(words: Sequence[Word], at: int) -> tuple[int, str]:
+def find_qualified_name(words: Sequence[Word], at: int) -> tuple[int, str]:
     """Return the name that ends at ``at`` with what qualifies it, and the position where it begins."""
     start = at
     while start > 1 and words[start - 1].is_symbol(".") and words[start - 2].kind in NAMES:
@@ -103,7 +103,7 @@ def qualified_name(words: Sequence[Word], at: int) -> tuple[int, str]:
     return start, "".join(word.name for word in words[start : at + 1])
 
 
-def closing(words: Sequence[Word], opening: int) -> int:
+def find_closing(words: Sequence[Word], opening: int) -> int:
     """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
     pair = (words[opening].written, {"(": ")", "[": "]", "<": ">"}[words[opening].written])
     depth = 0

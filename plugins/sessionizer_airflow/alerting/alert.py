@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 
 class Kind(StrEnum):
@@ -65,9 +65,9 @@ class Alert:
         """The whole alert in one line, without credentials."""
         batch = "" if self.batch_id is None else f" (batch {self.batch_id})"
         remedy = f". What to do: {self.what_to_do}" if self.what_to_do else ""
-        return redacted(f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}")
+        return redact(f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}")
 
     def context(self) -> dict[str, Any]:
         """Return the names that a notifier's templates may use: ``{{ stream }}``, ``{{ message }}`` and so on."""
-        shown = {"reason": redacted(self.reason), "what_to_do": redacted(self.what_to_do), "message": self.message}
+        shown = {"reason": redact(self.reason), "what_to_do": redact(self.what_to_do), "message": self.message}
         return {**asdict(self), "kind": str(self.kind), "health": self.health or "unknown", **shown}

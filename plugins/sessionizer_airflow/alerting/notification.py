@@ -15,8 +15,8 @@ from asgiref.sync import sync_to_async
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.streams import find_view
-from sessionizer.redaction import redacted
-from sessionizer.stream_spec.document.section import Shown
+from sessionizer.redaction import redact
+from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
         if (notification := Notification.from_environment()) is not None:
             _send(notification.notifier(), alert)
     except Exception as error:  # noqa: BLE001 - notifiers are other people's code
-        say(redacted(f"no notification could be sent: {type(error).__name__}: {error}"))
+        say(redact(f"no notification could be sent: {type(error).__name__}: {error}"))
 
 
 def send_test(alert: Alert) -> str | None:
@@ -96,7 +96,7 @@ async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> Non
         if (notification := Notification.from_environment()) is not None:
             await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - as above
-        say(redacted(f"no notification could be sent: {type(error).__name__}: {error}"))
+        say(redact(f"no notification could be sent: {type(error).__name__}: {error}"))
 
 
 def _send(notifier: BaseNotifier, alert: Alert) -> None:
@@ -128,9 +128,9 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
     except ValueError as error:
-        raise InvalidSpec(ARGUMENTS, Shown("(hidden)"), f"a JSON object ({error})") from error
+        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), f"a JSON object ({error})") from error
     if not isinstance(arguments, dict):
-        raise InvalidSpec(ARGUMENTS, Shown("(hidden)"), "a JSON object")
+        raise InvalidSpec(ARGUMENTS, Verbatim("(hidden)"), "a JSON object")
     return arguments
 
 

@@ -12,7 +12,7 @@ from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAler
 
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.read_status import read_status
-from sessionizer.control.timeouts import configured_timeouts
+from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
@@ -63,7 +63,7 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
     if _was_cleared(context["dag_run"], made_at):
         return
-    seen = read_status(StreamHome.of(Path(platform_home), stream), epoch_ms(), configured_timeouts())
+    seen = read_status(StreamHome.of(Path(platform_home), stream), epoch_ms(), read_configured_timeouts())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
     if alert is not None:
         log.error("%s", alert.message)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
-from sessionizer.home.names import checked_name
+from sessionizer.home.names import check_name
 from sessionizer_airflow.dags.compaction import compaction_dag
 from sessionizer_airflow.dags.maintenance import maintenance_dag
 from sessionizer_airflow.dags.operate import operate_dag
@@ -34,7 +34,7 @@ def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: s
     wiring = Wiring.of(folder_beside(namespace, folder))
     dags = list(_stream_dags(wiring))
     if platform is not None:
-        dags += _platform_dags(wiring, checked_name("platform", platform))
+        dags += _platform_dags(wiring, check_name("platform", platform))
     namespace.update({dag.dag_id: dag for dag in dags})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.home.names import check_identifier, check_name
 
 if TYPE_CHECKING:
     from sessionizer_airflow.project import Folders
@@ -24,8 +24,8 @@ class DriverCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        checked_name("name", self.stream)
-        checked_identifier("uid", self.uid)
+        check_name("name", self.stream)
+        check_identifier("uid", self.uid)
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
@@ -40,7 +40,7 @@ class ReportCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        checked_name("name", self.stream)
+        check_name("name", self.stream)
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
@@ -55,7 +55,7 @@ class CompactionCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        checked_name("name", self.stream)
+        check_name("name", self.stream)
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
@@ -76,8 +76,8 @@ class SavepointCall:
     native: bool = False
 
     def __post_init__(self) -> None:
-        checked_name("name", self.stream)
-        checked_identifier("savepoint", self.savepoint)
+        check_name("name", self.stream)
+        check_identifier("savepoint", self.savepoint)
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
@@ -100,18 +100,18 @@ class StateCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        checked_identifier("verb", self.verb)
-        checked_name("name", self.stream)
+        check_identifier("verb", self.verb)
+        check_name("name", self.stream)
         if self.savepoint is not None:
-            checked_identifier("savepoint", self.savepoint)
+            check_identifier("savepoint", self.savepoint)
 
     def planned(self, request: str) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py`` to make its plan and keep it as that of ``request``."""
-        return self._argv("--keep-plan", checked_identifier("request", request))
+        return self._argv("--keep-plan", check_identifier("request", request))
 
     def approved(self, digest: str, by: str) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py`` to carry out the plan that ``by`` approved by its ``digest``."""
-        return self._argv("--approve", checked_identifier("digest", digest), "--by", by)
+        return self._argv("--approve", check_identifier("digest", digest), "--by", by)
 
     def _argv(self, *more: str) -> tuple[str, ...]:
         to = () if self.savepoint is None else (self.savepoint,)

@@ -139,11 +139,11 @@ def answer_of(command: list[str]) -> str:
         raise ClusterUnreachable(tuple(command), f"nothing for {ANSWER_LIMIT_SECONDS:.0f} s") from error
     printed = done.stdout + done.stderr
     if done.returncode != 0:
-        raise ClusterUnreachable(tuple(command), cause_in(printed) or f"exit code {done.returncode}")
+        raise ClusterUnreachable(tuple(command), find_cause(printed) or f"exit code {done.returncode}")
     return printed
 
 
-def cause_in(printed: str) -> str:
+def find_cause(printed: str) -> str:
     """Return the line in the output of a Java program that says most about its failure: its last, innermost cause."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Caused by:", 'Exception in thread "'))]

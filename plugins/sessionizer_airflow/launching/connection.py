@@ -12,7 +12,7 @@ from sessionizer.errors import UnusableConnection
 from sessionizer.launch.driver_environment import cluster_locale
 from sessionizer.launch.installation import driver_python, has_own_python
 from sessionizer.launch.local_settings import is_local, launch_settings
-from sessionizer_airflow.internals import resolved
+from sessionizer_airflow.internals import resolve_connection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ class SparkTarget:
         Raises SparkConnectionMissing: the hook itself would fall back to YARN silently.
         Raises UnusableConnection: no such master or deploy mode.
         """
-        found = resolved(connection)
+        found = resolve_connection(connection)
         manager = manager_of(found["master"])
         if manager is None:
             raise UnusableConnection(connection, "host", found["master"], MASTERS)

@@ -25,13 +25,13 @@ def yarn_settings(environment: Mapping[str, str]) -> dict[str, str] | None:
         folder = environment.get(variable)
         if folder:
             try:
-                return settings_in((Path(folder) / FILE).read_text())
+                return read_settings((Path(folder) / FILE).read_text())
             except (OSError, ElementTree.ParseError):
                 return None
     return None
 
 
-def settings_in(text: str) -> dict[str, str]:
+def read_settings(text: str) -> dict[str, str]:
     """Return the properties of a ``…-site.xml``. Files that it includes are not read. Raises ParseError."""
     properties = ElementTree.fromstring(text).iter("property")  # noqa: S314 - the site's own configuration
     return {
@@ -55,13 +55,13 @@ def web_addresses(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _address(settings: Mapping[str, str], name: str, port: int, suffix: str) -> str:
-    said = resolved(settings, f"{PREFIX}.{name}{suffix}")
+    said = resolve_setting(settings, f"{PREFIX}.{name}{suffix}")
     if said is not None:
         return said
-    return f"{resolved(settings, f'{PREFIX}.hostname{suffix}') or '0.0.0.0'}:{port}"  # noqa: S104 - Hadoop's default
+    return f"{resolve_setting(settings, f'{PREFIX}.hostname{suffix}') or '0.0.0.0'}:{port}"  # noqa: S104 - Hadoop's default
 
 
-def resolved(settings: Mapping[str, str], name: str) -> str | None:
+def resolve_setting(settings: Mapping[str, str], name: str) -> str | None:
     """Return the value of a property, with the values of other properties for its references ``${name}``."""
     value = settings.get(name)
     for _ in range(NESTED):

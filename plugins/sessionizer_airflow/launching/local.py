@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.process_identity import ProcessIdentity, identify, is_alive
-from sessionizer.deployment.running_spec import named_variables
+from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log
@@ -74,7 +74,7 @@ class LocalLauncher:
         python = None if self.release is None else str(self.release.python)
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)), python=python)
         LAUNCH_FILE.of(home).write(launch)
-        named = named_variables(home, call.folders.streams)
+        named = list_named_variables(home, call.folders.streams)
         given = os.environ if self.release is None else self.release.environment(os.environ)
         environment = {**job_environment(given, named), **self.variables, LOG_VARIABLE: launch.log}
         launch = launch.add_process(start_detached(command, Path(launch.log), environment))

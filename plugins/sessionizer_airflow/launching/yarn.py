@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.launch_record import SUBMITTED
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 from sessionizer_airflow.launching.resource_manager import log_of
 
@@ -102,15 +102,15 @@ def observation_of(found: list[YarnApplication]) -> DriverObservation:
     """Combine the applications of one tag into one observation of the driver."""
     if not found:
         return DriverObservation(alive=False, said="YARN knows no application of it")
-    told = ", ".join(f"{one.application} is {one.state}" + ended_as(one) for one in found)
+    told = ", ".join(f"{one.application} is {one.state}" + describe_end(one) for one in found)
     queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
     codes = [code for one in found for code in EXIT_CODE.findall(one.diagnostics)]
     cause = CAUSES["no_resources"] if queued else cause_of_exit(codes)
     return DriverObservation(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
 
 
-def ended_as(found: YarnApplication) -> str:
+def describe_end(found: YarnApplication) -> str:
     """Return in words how an application ended, if it did, and why it ended or waits, as far as YARN knows."""
     final = "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
-    why = "" if found.state == "RUNNING" else redacted_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)
+    why = "" if found.state == "RUNNING" else redact_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)
     return final + (f": {why}" if why else "")

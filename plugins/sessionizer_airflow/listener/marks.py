@@ -14,7 +14,7 @@ from airflow.listeners import hookimpl
 
 from sessionizer.control.records.airflow_records import WATCH_FILE
 from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState
-from sessionizer.home.names import supervised_stream
+from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.roots import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
@@ -81,7 +81,7 @@ def stop_marked_run(run: DagRun, state: str) -> None:
 
 def _stop(dag_id: str, run_id: str, why: str) -> None:
     """Stop the stream, unless the run is over or was marked a moment ago together with its task."""
-    stream = supervised_stream(dag_id)
+    stream = parse_supervising_dag(dag_id)
     home = _home_of(stream) if stream is not None else None
     if home is None:
         return

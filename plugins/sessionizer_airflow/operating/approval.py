@@ -20,7 +20,7 @@ from sessionizer.stream_spec.document.duration import duration_from, format_dura
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.dag_defaults import approvers_in
+from sessionizer_airflow.dag_defaults import read_approvers
 from sessionizer_airflow.errors import PlanImpossible
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.request import Request
@@ -57,7 +57,7 @@ class ApprovalSettings:
         """
         return cls(
             patience_ms=duration_from({**DEFAULTS, **environment}, "approval_patience"),
-            approvers=approvers_in(environment),
+            approvers=read_approvers(environment),
         )
 
 

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer.lineage.canary.canary_record import promote_lineage
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.failed_task import PersonNeeded
@@ -35,7 +35,7 @@ class DirectTask(BaseOperator):
         request = read_request(context)
         show_label(context)
         try:
-            told = self.act(request, asked_by(context))
+            told = self.act(request, find_requester(context))
         except TerminalError as error:
             show_label(context, "failed")
             raise PersonNeeded.wrap(error) from None
@@ -67,7 +67,7 @@ class SendTestAlert(DirectTask):
         except SessionizerError:
             raise
         except Exception as error:  # noqa: BLE001 - notifiers are other people's code
-            reason = redacted(f"the notifier failed: {type(error).__name__}: {error}")
+            reason = redact(f"the notifier failed: {type(error).__name__}: {error}")
             raise PersonNeeded(reason, f"correct {ARGUMENTS} and the connection, then run this DAG again") from None
         if notifier is None:
             remedy = f"set {CLASS} for Airflow's processes, restart them, and run this DAG again"
@@ -75,6 +75,6 @@ class SendTestAlert(DirectTask):
         return f"sent by {notifier}: {alert.message}"
 
 
-def asked_by(context: Context) -> str:
+def find_requester(context: Context) -> str:
     """Return the user who started the run."""
     return f"{context['dag_run'].triggering_user_name or 'an unnamed user'} (Airflow)"

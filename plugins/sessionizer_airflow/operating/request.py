@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.home.names import check_identifier, check_name
 from sessionizer.home.roots import is_uri
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.seeds.seed_plan import DATABASE, SOURCE, url_without_secret
-from sessionizer.stream_spec.document.section import Shown
+from sessionizer.stream_spec.document.section import Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,14 +77,14 @@ class Request:
     def parse_form(cls, run_id: str, form: Mapping[str, object]) -> Self:
         """Parse the form of a run. Raises InvalidSpec, with the field as the form calls it."""
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
-        operation, stream = str(given["verb"]), checked_name("stream", str(given["stream"]))
+        operation, stream = str(given["verb"]), check_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
         savepoint, connection = given.get("savepoint"), given.get("connection")
         return cls(
             id=request_id(run_id),
             operation=operation,
             stream=stream,
-            savepoint=None if savepoint is None else checked_identifier("savepoint", str(savepoint)),
+            savepoint=None if savepoint is None else check_identifier("savepoint", str(savepoint)),
             options=COMMANDS[operation].parse_form(given).argv() if operation in COMMANDS else (),
             why=str(given.get("why", "")),
             connection=None if connection is None else str(connection),
@@ -101,11 +101,11 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
     for name, (_, verbs) in declared.items():
         if name in given and operation not in verbs:
             allowed = f"Leave it empty: it belongs to {', '.join(verbs)}, not to {operation}"
-            raise InvalidSpec(name, Shown(str(given[name])), allowed)
+            raise InvalidSpec(name, Verbatim(str(given[name])), allowed)
     needed = () if given.get("accept_loss") or operation not in COMMANDS else COMMANDS[operation].needed
     missing = [name for name in needed if name not in given]
     if missing:
-        raise InvalidSpec(missing[0], Shown("empty"), f"Fill it in: {declared[missing[0]][0].help}")
+        raise InvalidSpec(missing[0], Verbatim("empty"), f"Fill it in: {declared[missing[0]][0].help}")
     if operation == Restore.name:
         _require_one_goal(given.get("savepoint"), given.get("time"))
         _require_folders(given)
@@ -116,10 +116,12 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
 
 def _require_one_goal(savepoint: object, time: object) -> None:
     if savepoint is None and time is None:
-        raise InvalidSpec("savepoint", Shown("empty, and so is the time"), "the id of a savepoint, or fill in a time")
+        raise InvalidSpec(
+            "savepoint", Verbatim("empty, and so is the time"), "the id of a savepoint, or fill in a time"
+        )
     if savepoint is not None and time is not None:
         allowed = f"Leave it empty, because savepoint {savepoint} is given"
-        raise InvalidSpec("time", Shown(str(time)), allowed)
+        raise InvalidSpec("time", Verbatim(str(time)), allowed)
 
 
 def _require_folders(given: Mapping[str, object]) -> None:
@@ -131,7 +133,7 @@ def _require_folders(given: Mapping[str, object]) -> None:
         _require_folder(name, str(given.get(name, "/")))
     if "move_to" in given and "folder" not in given:
         allowed = "the folder or URI of the savepoint, in neither of the two data roots"
-        raise InvalidSpec("folder", Shown("empty"), allowed)
+        raise InvalidSpec("folder", Verbatim("empty"), allowed)
 
 
 def _require_folder(name: str, place: str) -> None:
@@ -158,8 +160,8 @@ def _require_user(given: Mapping[str, object]) -> None:
     """Check that a connection and a table are given for a database, and for nothing else. Raises InvalidSpec."""
     for name in ("connection", "table"):
         if str(given["history"]).startswith(DATABASE) and name not in given:
-            raise InvalidSpec(name, Shown("empty"), f"Fill it in: {Seed.options()[name].help}")
+            raise InvalidSpec(name, Verbatim("empty"), f"Fill it in: {Seed.options()[name].help}")
         if name in given and not str(given["history"]).startswith(DATABASE):
             raise InvalidSpec(
-                name, Shown(str(given[name])), f"Leave it empty, because the history is no database ({DATABASE}…)"
+                name, Verbatim(str(given[name])), f"Leave it empty, because the history is no database ({DATABASE}…)"
             )

@@ -31,20 +31,20 @@ _REMEDY: Final = re.compile(r"^remedy: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldFailure:
+class PrintedFailure:
     """Error that the job printed, and whether it rules out a retry."""
 
     error: JobFailed
     is_terminal: bool
 
 
-def told_failure(of_provider: str) -> ToldFailure | None:
+def parse_failure(of_provider: str) -> PrintedFailure | None:
     """Parse the last error that the job printed from the provider's exception. None if it printed none."""
     code, errors = _EXIT_CODE.search(of_provider), _ERROR.findall(of_provider)
     remedies = _REMEDY.findall(of_provider)
     if code is None or not errors or not remedies:
         return None
-    return ToldFailure(JobFailed(errors[-1].strip(), remedies[-1].strip()), int(code[1]) in _TERMINAL_CODES)
+    return PrintedFailure(JobFailed(errors[-1].strip(), remedies[-1].strip()), int(code[1]) in _TERMINAL_CODES)
 
 
 def _codes(kind: type[TerminalError]) -> Iterator[int]:
@@ -92,7 +92,7 @@ class SparkBatchJob(SparkSubmitOperator):
         try:
             super().execute(context)
         except AirflowException as error:
-            failure = told_failure(str(error))
+            failure = parse_failure(str(error))
             if failure is None or not (failure.is_terminal or _is_last_try(context)):
                 raise
             raise PersonNeeded.wrap(failure.error) from None

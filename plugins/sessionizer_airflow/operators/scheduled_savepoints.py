@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import locate_data
 from sessionizer.state.savepoints.schedule import judge, prune_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
@@ -52,7 +52,7 @@ def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, 
             is_due, because = True, f"it cannot be looked at: {error}"
         say(f"{home.name}: {'due' if is_due else 'not due'}: {because}")
         if is_due:
-            asked = {"stream": home.name, "savepoint": minted_id(now), "why": reason(every_ms)}
+            asked = {"stream": home.name, "savepoint": mint_id(now), "why": reason(every_ms)}
             due.append({**asked, "native": wanted.native})
     return due
 

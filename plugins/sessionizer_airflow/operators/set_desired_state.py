@@ -8,7 +8,7 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.approval import approve_spec
 from sessionizer.errors import TerminalError
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.failed_task import PersonNeeded
@@ -54,7 +54,7 @@ class SetDesiredState(BaseOperator):
 
     def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)
-        approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
+        approval = approve_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
         home.prepare()
         write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
         self.log.info("%s: desired state is %s", self.stream, self.state)

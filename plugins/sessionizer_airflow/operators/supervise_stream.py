@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.airflow_records import WATCH_FILE, SupervisionRecord, WatchRecord
-from sessionizer.deployment.running_spec import changed_line
+from sessionizer.deployment.running_spec import describe_change
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.health.verdict import Word
 from sessionizer.home.clock import epoch_ms
@@ -172,7 +172,7 @@ class SuperviseStream(BaseOperator):
 
     def _say_what_waits(self) -> None:
         with suppress(SessionizerError):
-            changed = changed_line(self._supervisor.home, self.project.streams)
+            changed = describe_change(self._supervisor.home, self.project.streams)
             if changed is not None:
                 self.log.info("%s", changed)
 

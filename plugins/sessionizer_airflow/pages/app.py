@@ -12,15 +12,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sessionizer.control.log_tail import tail
 from sessionizer.control.records.launch_record import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
-from sessionizer.deployment.running_spec import changed_line, spec_in_force
+from sessionizer.deployment.running_spec import describe_change, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.table_queries import table_places
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
-from sessionizer.home.names import supervised_stream
+from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.lineage.active import locate_data
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 from sessionizer.state.proof.page import page_of
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
@@ -57,7 +57,7 @@ def project_of(request: Request) -> Project:
 
 def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> StreamHome:
     """Return the home of the stream that the DAG supervises. Answer 404 if there is none."""
-    stream = supervised_stream(dag_id)
+    stream = parse_supervising_dag(dag_id)
     if stream is None:
         raise HTTPException(404, "no such stream")
     home = project.home_of(stream)
@@ -76,7 +76,7 @@ def driver_log(
     log = own_file(home, launch.log)
     if log is None:
         return _html(message_page(home.name, "driver log", "Its launch record names a file outside of its home."))
-    changed = changed_line(home, project.streams)
+    changed = describe_change(home, project.streams)
     return _html(log_page(home.name, launch.log, tail(log, LINES_SHOWN), changed))
 
 
@@ -96,9 +96,9 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
     try:
         sink = spec_in_force(home, find_stream(project.streams, home.name)).sink
     except SessionizerError as error:
-        return _html(message_page(home.name, "tables", redacted(str(error))))
+        return _html(message_page(home.name, "tables", redact(str(error))))
     places = table_places(locate_data(home), sink)
-    return _html(tables_page(home.name, places, changed_line(home, project.streams)))
+    return _html(tables_page(home.name, places, describe_change(home, project.streams)))
 
 
 def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:

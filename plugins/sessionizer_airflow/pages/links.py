@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from sessionizer.home.names import Verb, dag_id, minted_second
-from sessionizer.state.proof.page import kept_pages
+from sessionizer.home.names import Verb, dag_id, mint_prefix
+from sessionizer.state.proof.page import list_kept_pages
 from sessionizer_airflow.dag_defaults import PLATFORM
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
@@ -122,7 +122,7 @@ class ProofLink(BaseOperatorLink):
 
 def proof_address(home: StreamHome, since_ms: int) -> str:
     """Return the address of the newest proof of a stream that was begun at ``since_ms`` or later, or nothing."""
-    begun = [proof for proof in kept_pages(home) if proof >= minted_second(since_ms)]
+    begun = [proof for proof in list_kept_pages(home) if proof >= mint_prefix(since_ms)]
     return _address(dag_id(home.name, Verb.SUPERVISE), f"proof/{begun[-1]}") if begun else ""
 
 

@@ -30,7 +30,7 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def preformatted(text: str) -> str:
+def render_preformatted(text: str) -> str:
     """Render a text to read as it is, or to paste."""
     return f"<pre>{escape(text)}</pre>"
 
@@ -42,7 +42,7 @@ def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = No
         seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
         return page(f"{stream}: driver log", [*notes, seen])
     about = paragraph(f"The last {len(lines)} lines of {path}. Reload for newer ones.")
-    return page(f"{stream}: driver log", [*notes, about, preformatted("\n".join(lines))])
+    return page(f"{stream}: driver log", [*notes, about, render_preformatted("\n".join(lines))])
 
 
 def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = None) -> str:
@@ -54,7 +54,7 @@ def _table(place: TablePlace) -> str:
     if not place.may_be_there:
         return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path} (not there yet, or not on this machine)')}"
     queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
-    shown = "".join(f"{paragraph(label)}{preformatted(query)}" for label, query in queries)
+    shown = "".join(f"{paragraph(label)}{render_preformatted(query)}" for label, query in queries)
     version = "" if place.version is None else f", version {place.version}"
     named = "" if place.catalog_name is None else f", {place.catalog_name} in Spark's catalog"
     return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}{version}{named}')}{shown}"

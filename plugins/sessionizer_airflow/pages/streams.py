@@ -15,10 +15,10 @@ from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from sessionizer.home.names import Verb, dag_id, supervised_stream
+from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
-from sessionizer_airflow.dag_defaults import PLATFORM, approvers_in
+from sessionizer_airflow.dag_defaults import PLATFORM, read_approvers
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _divide_by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
 
 def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
     """Return which actions on the stream the user may ask for. Airflow's API asks again when they do."""
-    stream = supervised_stream(dag_id) or ""
+    stream = parse_supervising_dag(dag_id) or ""
     start, stop = _dag(stream, Verb.START), _dag(stream, Verb.STOP)
     teams = DagModel.get_dag_id_to_team_name_mapping([start, stop, OPERATE, UPGRADE, dag_id])
 
@@ -107,5 +107,5 @@ def _dag(stream: str, verb: Verb) -> str:
 
 def is_approver(user: Any) -> bool:  # noqa: ANN401  as Airflow has it
     """Whether the user may approve plans, if only some users may."""
-    named = approvers_in(os.environ)
+    named = read_approvers(os.environ)
     return not named or get_auth_manager().is_authorized_hitl_task(assigned_users=set(named), user=user)

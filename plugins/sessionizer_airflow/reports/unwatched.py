@@ -78,7 +78,7 @@ def report_unwatched(
     for view in all_streams(platform_home, streams):
         if not view.specified:
             continue
-        stream, home = unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
+        stream, home = find_unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
         note_pause(home)
         if stream is None:
             TOLD_OF_UNWATCHED.forget(home)
@@ -99,7 +99,7 @@ def note_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paus
             PAUSE_FILE.of(home).write(PauseRecord(paused=paused, at=epoch_ms()))
 
 
-def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:
+def find_unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:
     """Return the unwatched stream, or None.
 
     A stream that was given up is None as well, because users know of it: its DAG is red and paused.

@@ -9,7 +9,7 @@ from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.home.clock import clock_time
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
     describe_end,
@@ -162,7 +162,7 @@ def _judge_leaving(driver: DriverStatus, now_ms: int) -> Decision:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.exit_record is not None and now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
         return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
-    return left_over(driver)
+    return end_last_process(driver)
 
 
 def _judge_ended(
@@ -203,7 +203,7 @@ def replacement(driver: DriverStatus, now_ms: int) -> Replace:
     if driver.start_problem is not None:
         return Replace(
             driver.uid,
-            f"{_no_batch(driver, now_ms)}: {redacted(driver.start_problem.said)}",
+            f"{_no_batch(driver, now_ms)}: {redact(driver.start_problem.said)}",
             driver.start_problem.cause,
         )
     if driver.batch_id is None and driver.stall is not Stall.NO_PROGRESS:
@@ -215,7 +215,7 @@ def replacement(driver: DriverStatus, now_ms: int) -> Replace:
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}{last}", HUNG)
 
 
-def left_over(driver: DriverStatus) -> Replace:
+def end_last_process(driver: DriverStatus) -> Replace:
     """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
     if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)

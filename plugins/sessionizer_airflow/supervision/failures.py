@@ -9,7 +9,7 @@ from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.errors import Verdict
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
@@ -92,7 +92,7 @@ def describe_end(driver: DriverStatus) -> str:
     """Describe in one line how the driver ended."""
     ending = driver.exit_record
     if driver.start_problem is not None:
-        return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
+        return f"driver {driver.uid} did not start: {redact(driver.start_problem.said)}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
     # a query's error has the stream and the cause before Spark's own message
@@ -103,7 +103,7 @@ def describe_end(driver: DriverStatus) -> str:
 
 def first_line(message: str) -> str:
     """Cut a message to a line of a log. The rest is in the exit record and the driver's log."""
-    line = redacted(message).partition("\n")[0]
+    line = redact(message).partition("\n")[0]
     return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
-from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Ailment, Health
+from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Health, Problem
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
@@ -40,7 +40,7 @@ def examine_health(
         worked_at = beat.at if beat.progress_at is None else beat.progress_at
         health = replace(health, worked_at=max(health.worked_at, worked_at))
     found = _ailment(health, beat, desired, policy, now_ms)
-    if told and found is Ailment.STALE:
+    if told and found is Problem.STALE:
         found = health.ailment
     if found is health.ailment:
         return health
@@ -49,22 +49,22 @@ def examine_health(
 
 def _ailment(
     health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
-) -> Ailment | None:
+) -> Problem | None:
     if desired.state is not DesiredState.RUNNING:
         return None
     if now_ms - max(health.worked_at, desired.at) > policy.tell_stale_after:
-        return Ailment.STALE
+        return Problem.STALE
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
         # Without input rows the lag is unknown. A quiet source has no lag.
         return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
     if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms:
-        return Ailment.LAGGING
+        return Problem.LAGGING
     lasts = beat.straggler is not None and now_ms - beat.straggler.since > TOLD_AFTER_MS
-    return Ailment.STRAGGLER if lasts else None
+    return Problem.STRAGGLER if lasts else None
 
 
-def _unless_stale(ailment: Ailment | None) -> Ailment | None:
-    return None if ailment is Ailment.STALE else ailment
+def _unless_stale(ailment: Problem | None) -> Problem | None:
+    return None if ailment is Problem.STALE else ailment
 
 
 def alert_on_change(
@@ -79,14 +79,14 @@ def alert_on_change(
 
 
 def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int) -> tuple[Kind, str, str]:
-    if after.ailment is Ailment.STALE:
+    if after.ailment is Problem.STALE:
         silence = describe_duration(now_ms - after.worked_at)
         return Kind.STALE, f"no progress for {silence}", f"run `sessionizer status {stream}` to see what it is doing"
-    if after.ailment is Ailment.LAGGING:
+    if after.ailment is Problem.LAGGING:
         behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
         remedy = "compare the batch time with the trigger interval, then add cores or make batches larger"
         return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
-    if after.ailment is Ailment.STRAGGLER and beat is not None and beat.straggler is not None:
+    if after.ailment is Problem.STRAGGLER and beat is not None and beat.straggler is not None:
         straggler = beat.straggler
         reason = f"{straggler.line}, for {describe_duration(now_ms - straggler.since)}"
         return Kind.STRAGGLER, reason, STRAGGLER_REMEDIES[straggler.kind]

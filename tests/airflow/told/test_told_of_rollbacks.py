@@ -15,7 +15,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.launch.installation import APPLICATION, JARS_VARIABLE, PYTHON_VARIABLE, jar_folder
 from sessionizer.lineage.canary.canary_record import BY_CANARY
-from sessionizer.lineage.fingerprint import RELEASE, SPARK, kept_fingerprint
+from sessionizer.lineage.fingerprint import RELEASE, SPARK, read_fingerprint
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
@@ -97,7 +97,7 @@ class Site:
 
     def ran_by(self, program: str) -> str:
         """Version of the program that the active lineage goes on by."""
-        return kept_fingerprint(self.stage.stream_home, str(self.stage.lineage)).versions[program]
+        return read_fingerprint(self.stage.stream_home, str(self.stage.lineage)).versions[program]
 
     @property
     def open_sessions(self) -> int:

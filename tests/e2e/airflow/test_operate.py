@@ -15,7 +15,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.expected.checkpoint_log import CheckpointLog
@@ -104,7 +104,7 @@ class Operated(OperateForm):
 
     def saved(self, savepoint: str) -> int:
         """The batch after which it was made."""
-        manifest = {each.id: each for each in savepoints_in(self.platform.home.savepoints, epoch_ms())}[
+        manifest = {each.id: each for each in list_savepoints(self.platform.home.savepoints, epoch_ms())}[
             savepoint
         ].manifest
         assert manifest is not None
@@ -112,7 +112,7 @@ class Operated(OperateForm):
 
     def savepoint(self, why: str) -> Savepoint:
         """The one that was made for this reason."""
-        found = savepoints_in(self.platform.home.savepoints, epoch_ms())
+        found = list_savepoints(self.platform.home.savepoints, epoch_ms())
         (made,) = [each for each in found if each.begun is not None and each.begun.why == why]
         return made
 

@@ -21,7 +21,7 @@ from sessionizer.lineage.canary.judge import Outcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
@@ -138,13 +138,13 @@ def test_a_stream_is_started_by_keyboard_alone(user: PageUser) -> None:
 
 def test_a_savepoint_that_is_asked_for_twice_in_a_moment_is_made_once(user: PageUser) -> None:
     user.open_tab()
-    known = [each.id for each in savepoints_in(user.platform.home.savepoints, epoch_ms())]
+    known = [each.id for each in list_savepoints(user.platform.home.savepoints, epoch_ms())]
     user.click(".actions button", "Savepoint")
     user.browser.fill("#field-why", "pressed twice")
     user.browser.press("Enter")
     user.browser.press("Enter")
     user.browser.wait_for_text("savepoint: done", 240)
-    saved = [each.id for each in savepoints_in(user.platform.home.savepoints, epoch_ms())]
+    saved = [each.id for each in list_savepoints(user.platform.home.savepoints, epoch_ms())]
     assert len(saved) == len(known) + 1
     user.browser.wait_for_text(f"→ savepoint {saved[-1]}")
     wait_until(lambda: any(saved[-1] in label for label in marks_shown(user)), 30, "the savepoint on the axis")

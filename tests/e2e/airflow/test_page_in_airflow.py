@@ -19,7 +19,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
@@ -138,7 +138,7 @@ def test_the_tables_are_as_without_the_bad_release(night: PageUser) -> None:
     platform.parts.stop_all()
     write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
     run_to_end(night.stage, "drain")
-    saved = {each.id: each.manifest for each in savepoints_in(platform.home.savepoints, epoch_ms())}[record.savepoint]
+    saved = {each.id: each.manifest for each in list_savepoints(platform.home.savepoints, epoch_ms())}[record.savepoint]
     assert saved is not None
     first = CheckpointLog(platform.home.checkpoint(record.lineage_from)).committed()
     second = CheckpointLog(platform.home.checkpoint(record.lineage_to or "")).committed()[1:]
@@ -148,7 +148,7 @@ def test_the_tables_are_as_without_the_bad_release(night: PageUser) -> None:
 
 
 def newest_savepoint(night: PageUser) -> str:
-    return savepoints_in(night.platform.home.savepoints, epoch_ms())[-1].id
+    return list_savepoints(night.platform.home.savepoints, epoch_ms())[-1].id
 
 
 def processes_of(night: PageUser, part: str) -> list[psutil.Process]:

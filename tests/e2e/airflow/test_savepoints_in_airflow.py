@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.places import REPOSITORY
 
@@ -49,7 +49,7 @@ def feed(platform: Platform, first: int, count: int) -> None:
 
 
 def complete(platform: Platform) -> list[Savepoint]:
-    return [each for each in savepoints_in(platform.home.savepoints, epoch_ms()) if each.is_complete]
+    return [each for each in list_savepoints(platform.home.savepoints, epoch_ms()) if each.is_complete]
 
 
 def run_to_its_end(platform: Platform, dag: str, seconds: float = 240) -> tuple[str, str]:

@@ -24,8 +24,8 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.fingerprint import kept_fingerprint
-from sessionizer.state.proof.page import kept_pages
+from sessionizer.lineage.fingerprint import read_fingerprint
+from sessionizer.state.proof.page import list_kept_pages
 from sessionizer.state.stream_copy import COPIES
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
@@ -239,7 +239,7 @@ def test_a_stream_is_edited_in_four_ways_and_comes_back_each_time(upgrading: Upg
     records = read_operations(visits.platform.home)
     assert [(record.verb, record.outcome) for record in records] == [("upgrade", Ending.DONE)] * len(EDITS)
     assert len({record.lineage_to for record in records}) == len(EDITS), "three of them migrated, one went on in place"
-    assert kept_fingerprint(visits.platform.home, str(records[-1].lineage_to)).bundle == "dags-folder"
+    assert read_fingerprint(visits.platform.home, str(records[-1].lineage_to)).bundle == "dags-folder"
 
 
 def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
@@ -285,7 +285,7 @@ def test_a_plan_that_was_cleared_and_no_longer_holds_changes_nothing(upgrading: 
 
 def test_the_button_of_a_run_opens_the_proof_that_it_made(upgrading: Upgrading) -> None:
     visits, browser = upgrading.of("visits"), upgrading.browser
-    (proof,) = kept_pages(visits.platform.home)
+    (proof,) = list_kept_pages(visits.platform.home)
     ((run, link),) = ((run, link) for run in visits.runs() if (link := visits.proof_link(run)))
     assert link.endswith(f"/sessionizer/visits.supervise/proof/{proof}")
     browser.open(f"{visits.address}/dags/{visits.dag}/runs/{run}/tasks/carry_out")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import claim_data
@@ -135,7 +135,7 @@ def test_what_cannot_work_is_given_up_by_name_and_nothing_is_made(
     assert set_up.says in ended.value.reason
     assert CAUSES[set_up.cause].remedy in ended.value.remedy
     assert stage.lineage is None
-    assert [*names_in(stage.stream_home.lineages), *names_in(stage.stream_home.tables)] == []
+    assert [*list_names(stage.stream_home.lineages), *list_names(stage.stream_home.tables)] == []
 
 
 def take_first(stage: Stage, folder: Path) -> None:

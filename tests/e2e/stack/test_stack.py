@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.container_stack import CONTROL, DATA, ContainerStack
 from support.expected.landed import assert_landed
@@ -92,7 +92,7 @@ class Stacked:
     def ways(self) -> list[tuple[Any, int | None]]:
         """Checkpoints that led to the open sessions, each with its last batch that counts."""
         home = self.stage.stream_home
-        saved = {each.id: each.manifest for each in savepoints_in(home.savepoints, epoch_ms())}
+        saved = {each.id: each.manifest for each in list_savepoints(home.savepoints, epoch_ms())}
         found: list[tuple[Any, int | None]] = []
         for record in read_operations(self.platform.home):
             # an upgrade carries over the savepoint that it makes itself
@@ -162,7 +162,7 @@ def test_a_killed_worker_costs_nothing(stacked: Stacked) -> None:
 def test_a_savepoint_is_restored_once_it_is_approved(stacked: Stacked) -> None:
     run = stacked.form.ask("savepoint", why=BEFORE_ALL_OF_IT)
     assert stacked.form.wait_for_end(run) == "success", stacked.form.errors(run, "savepoint")
-    (made,) = [each for each in savepoints_in(stacked.stage.stream_home.savepoints, epoch_ms()) if each.is_complete]
+    (made,) = [each for each in list_savepoints(stacked.stage.stream_home.savepoints, epoch_ms()) if each.is_complete]
     left = stacked.stage.lineage
     stacked.feed()
     stacked.wait_until_read()

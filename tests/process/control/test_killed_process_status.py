@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.lease import fence
-from sessionizer.control.lease.ledger import give_out
+from sessionizer.control.lease.ledger import write_lease
 from sessionizer.control.records.lease_record import new_lease
 from sessionizer.control.records.process_identity import identify
 from sessionizer.control.status.driver_status import State
@@ -23,7 +23,7 @@ def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> 
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
         identity = identify(child.pid)
         assert identity is not None
-        give_out(home, new_lease(1, "a", identity, epoch_ms()))
+        write_lease(home, new_lease(1, "a", identity, epoch_ms()))
         assert read_driver(home, epoch_ms()).state is State.STARTING
         os.kill(child.pid, signal.SIGKILL)
     assert read_driver(home, epoch_ms()).state is State.VANISHED

@@ -15,7 +15,7 @@ import pytest
 
 from sessionizer.control.lease import ledger as lease_ledger
 from sessionizer.control.lease.lease import Lease, acquire, fence
-from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
+from sessionizer.control.lease.ledger import highest_token, read_lease, write_lease
 from sessionizer.control.lease.watch import LeaseWatch
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
@@ -70,7 +70,7 @@ def _leave_dead_holder(home: StreamHome) -> None:
     mine = this_process()
     assert mine.started is not None
     dead = replace(mine, started=mine.started - 1)
-    assert give_out(home, new_lease(1, "dead", dead, epoch_ms()))
+    assert write_lease(home, new_lease(1, "dead", dead, epoch_ms()))
 
 
 def test_of_several_that_start_together_exactly_one_wins(control: ControlPath, tmp_path: Path) -> None:
@@ -216,7 +216,9 @@ def test_an_exit_record_of_an_earlier_attempt_frees_nothing(home: StreamHome) ->
 
 
 def _held_elsewhere(home: StreamHome, acquired_ms_ago: int) -> None:
-    assert give_out(home, new_lease(1, "far", replace(this_process(), host="elsewhere"), epoch_ms() - acquired_ms_ago))
+    assert write_lease(
+        home, new_lease(1, "far", replace(this_process(), host="elsewhere"), epoch_ms() - acquired_ms_ago)
+    )
 
 
 def _beat(home: StreamHome, uid: str, at: int) -> None:
@@ -339,7 +341,7 @@ def test_a_lease_that_cannot_be_read_for_a_moment_is_not_lost(home: StreamHome) 
 def _drive_from_elsewhere(home: StreamHome) -> None:
     """Beats and checks its lease, as a driver of another machine; its exit code tells how that ended."""
     record = new_lease(1, "far", replace(this_process(), host="elsewhere"), epoch_ms())
-    assert give_out(home, record)
+    assert write_lease(home, record)
     lease = Lease(home, record)
     while True:
         try:
@@ -385,7 +387,7 @@ def test_only_the_last_tokens_are_kept(home: StreamHome) -> None:
 def test_a_token_that_was_overtaken_and_pruned_is_not_given_out_again(home: StreamHome) -> None:
     for _ in range(20):
         acquire(home, "again").release()
-    assert not give_out(home, new_lease(3, "sleepy", this_process(), epoch_ms()))
+    assert not write_lease(home, new_lease(3, "sleepy", this_process(), epoch_ms()))
     assert "00000003.json" not in record_names(home.leases)
 
 

@@ -7,10 +7,10 @@ from upath import UPath
 
 from sessionizer.checkpoint.files import files_of
 from sessionizer.home.data_files import (
-    entries_in,
     files_below,
+    list_entries,
+    list_names,
     make_listed_folder,
-    names_in,
     publish_json,
     relative_name,
     remove_tree,
@@ -32,8 +32,8 @@ def folder(s3_folder: str) -> UPath:
 
 
 def test_what_marks_a_folder_is_no_file_of_it(folder: UPath) -> None:
-    assert sorted(names_in(folder)) == ["offsets", "state"]
-    assert [entry.name for entry in entries_in(folder / "offsets")] == ["0"]
+    assert sorted(list_names(folder)) == ["offsets", "state"]
+    assert [entry.name for entry in list_entries(folder / "offsets")] == ["0"]
     assert [relative_name(file, folder) for file in files_below(folder)] == ["offsets/0", "state/0/schema"]
     assert sorted(files_of(folder).sizes) == ["offsets/0", "state/0/schema"]
 
@@ -41,7 +41,7 @@ def test_what_marks_a_folder_is_no_file_of_it(folder: UPath) -> None:
 def test_a_folder_is_renamed_and_removed_with_all_in_it(folder: UPath) -> None:
     target = folder.with_name("elsewhere")
     rename_folder(folder, target)
-    assert names_in(folder) == []
+    assert list_names(folder) == []
     assert [relative_name(file, target) for file in files_below(target)] == ["offsets/0", "state/0/schema"]
     remove_tree(target)
     remove_tree(target)
@@ -51,7 +51,7 @@ def test_a_folder_is_renamed_and_removed_with_all_in_it(folder: UPath) -> None:
 def test_an_empty_folder_is_there_for_spark(folder: UPath) -> None:
     make_listed_folder(folder / "punctuations")
     assert (folder / "punctuations").is_dir()
-    assert entries_in(folder / "punctuations") == []
+    assert list_entries(folder / "punctuations") == []
     publish_json(folder / "punctuations" / "a.json", {"floor_ms": 7})
     publish_json(folder / "punctuations" / "a.json", {"floor_ms": 8})
     assert (folder / "punctuations" / "a.json").read_text().count("7") == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.core.wire import rows
-from sessionizer.spark.ingest.guarded_source import guarded_source
+from sessionizer.spark.ingest.guarded_source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
@@ -59,7 +59,7 @@ def test_a_replay_goes_by_the_clock_that_the_batch_had(spark: SparkSession, tmp_
         merged.extend([batch_id] * any(row.kind == rows.SESSIONS for row in emitted.collect()))
 
     def run() -> None:
-        guarded = guarded_source(session, stage.spec(), stage.home)
+        guarded = read_guarded_source(session, stage.spec(), stage.home)
         query = session_query(session, stage.spec(), guarded, punctuations)
         query.start(look, log.location, every_ms=None).awaitTermination()
 

@@ -14,7 +14,7 @@ from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.home.control_store import record_names
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -49,7 +49,7 @@ def test_a_driver_answers_while_it_runs(spark: SparkSession, tmp_path: Path, mon
     assert found is not None
     assert nobody is not None
     assert (found["error"], nobody["error"], nobody["sessions"]) == (None, None, [])
-    shown, _ = Look.of(spark, retained_batch(home, found["batch_id"], found["lineage"])).key(key)
+    shown, _ = Look.of(spark, find_retained_batch(home, found["batch_id"], found["lineage"])).key(key)
     assert (found["key_group"], found["sessions"]) == (shown["key_group"], shown["sessions"])
     assert found["sessions"][0]["would_close_reason"]
     assert record_names(QUESTION_FILE.folder(home)) == []

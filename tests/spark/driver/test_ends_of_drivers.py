@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
@@ -72,7 +72,7 @@ def deliver_events(spark: SparkSession) -> None:
 def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
     def wait_and_act() -> None:
         deadline = time.monotonic() + 120
-        while not (stage.lineage and begun_batches(stage.checkpoint)) or not _evaluates(spark):
+        while not (stage.lineage and list_begun_batches(stage.checkpoint)) or not _evaluates(spark):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         act()
@@ -108,7 +108,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
         run(stage, say)
     asked.join()
     assert at_work == [[]]
-    assert not committed_batches(stage.checkpoint)
+    assert not list_committed_batches(stage.checkpoint)
     assert [mark.kind for mark in read_marks(stage.stream_home, 0, epoch_ms())] == [MarkKind.START, MarkKind.CRASH]
 
 
@@ -127,7 +127,7 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
-    assert not committed_batches(stage.checkpoint)
+    assert not list_committed_batches(stage.checkpoint)
 
 
 def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
@@ -158,7 +158,7 @@ def test_the_history_has_every_batch_of_a_driver_that_ended(
     run(stage, lambda _: None, Until.CAUGHT_UP)
     samples = read_history(stage.stream_home, 0, epoch_ms()).samples
     assert sum(sample.rows for sample in samples) > 0
-    assert sum(sample.batches for sample in samples) == len(committed_batches(stage.checkpoint))
+    assert sum(sample.batches for sample in samples) == len(list_committed_batches(stage.checkpoint))
     last = samples[-1]
     assert last.lineage == stage.lineage
     assert last.open is not None

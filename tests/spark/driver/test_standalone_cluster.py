@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
@@ -106,7 +106,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
 def partitions_of_state(home: StreamHome) -> str:
     lineage = active_lineage(home)
     assert lineage is not None
-    return planned_batch(home.checkpoint(lineage), 0).settings[PARTITIONS]
+    return read_planned_batch(home.checkpoint(lineage), 0).settings[PARTITIONS]
 
 
 def supervisor_uid(home: StreamHome) -> str:

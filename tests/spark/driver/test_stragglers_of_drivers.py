@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
-from sessionizer.control.records.airflow_records import Ailment, Health
+from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
@@ -86,7 +86,7 @@ def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     at = straggler.since + TOLD_AFTER_MS
     assert examine_health(before, beat, desired, policy, at).ailment is None
     after = examine_health(before, beat, desired, policy, at + 1)
-    assert after.ailment is Ailment.STRAGGLER
+    assert after.ailment is Problem.STRAGGLER
     alert = alert_on_change("clicks", before, after, beat, desired, at + 1)
     assert alert is not None
     assert alert.kind is Kind.STRAGGLER

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.outcome import Outcome, Session
-    from sessionizer.spark.history.taking import Taken
+    from sessionizer.spark.history.taking import HistoryResults
     from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker
 
@@ -320,9 +320,9 @@ def test_what_a_run_takes_that_was_overtaken_is_not_gone_on_with(
     """It was frozen before it read, and the history is another one when it goes on."""
     stage, folder = stage_of(tmp_path), tmp_path / "seeds"
     history = archive(spark, tmp_path, "parquet", everything.came)
-    found: list[tuple[Taken, Counter[Any]]] = []
+    found: list[tuple[HistoryResults, Counter[Any]]] = []
 
-    def taken() -> Taken:
+    def taken() -> HistoryResults:
         return taking_of(spark, stage, history, NOW, MOMENT_MS).kept(folder, lambda: None)
 
     def lost() -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
@@ -43,8 +43,8 @@ def sizes_of_sessions(stage: Stage) -> dict[str, list[int]]:
 
 def watermarks(stage: Stage) -> list[int]:
     """Spark's own, at the start of each batch: epoch ms, and of each batch but that of the drain."""
-    batches = sorted(begun_batches(stage.checkpoint))
-    return [planned_batch(stage.checkpoint, batch_id).watermark_ms for batch_id in batches]
+    batches = sorted(list_begun_batches(stage.checkpoint))
+    return [read_planned_batch(stage.checkpoint, batch_id).watermark_ms for batch_id in batches]
 
 
 def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def delta_rows(seconds: range, **more: pa.Array) -> pa.Table:
 
 def commits(stage: Stage) -> int:
     """Batches that are over."""
-    return len(committed_batches(stage.checkpoint))
+    return len(list_committed_batches(stage.checkpoint))
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from sessionizer.spark.ingest.guarded_source import guarded_source
+from sessionizer.spark.ingest.guarded_source import read_guarded_source
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.batch_clock import ObjectClock, batch_clock
 from sessionizer.spark.query.assembly import session_query
@@ -48,7 +48,7 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
         emitted.collect()
         compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
 
-    query = session_query(spark, spec, guarded_source(spark, spec, tmp_path), punctuations)
+    query = session_query(spark, spec, read_guarded_source(spark, spec, tmp_path), punctuations)
     query.start(evaluate, tmp_path / "checkpoint", every_ms=None).awaitTermination()
     assert len(compiled) >= 5
     assert compiled[4] == compiled[1]

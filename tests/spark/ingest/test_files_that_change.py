@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import begun_batches
+from sessionizer.checkpoint.batch_logs import list_begun_batches
 from sessionizer.errors import SourceFilesGone
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
@@ -26,12 +26,12 @@ def stage_with_a_batch_planned(spark: SparkSession, tmp_path: Path, monkeypatch:
     catch_up(spark, stage)
     for number in (1, 2):
         (stage.feed / f"{number}.json").write_bytes(line(number, "ann"))
-    before = len(begun_batches(stage.checkpoint))
+    before = len(list_begun_batches(stage.checkpoint))
     with monkeypatch.context() as patched:
         patched.setattr("sessionizer.spark.driver.prepared_query.PreparedQuery._write", _killed)
         with pytest.raises(Exception, match="killed"):
             catch_up(spark, stage)
-    assert len(begun_batches(stage.checkpoint)) == before + 1
+    assert len(list_begun_batches(stage.checkpoint)) == before + 1
     return stage
 
 

@@ -12,7 +12,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.expressions import checked_type
+from sessionizer.spark.ingest.expressions import check_type
 from sessionizer.spark.sinks.measures import measure_types
 from sessionizer.stream_spec import sql_functions
 from sessionizer.stream_spec.sql_guard import BEFORE_BRACKET, Scope, refuse_sql
@@ -38,7 +38,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 @pytest.mark.parametrize("sql", ACCEPTED)
 def test_spark_resolves_an_accepted_expression(spark: SparkSession, sql: str) -> None:
-    assert checked_type(rows(spark), "mapping.key", sql) is not None
+    assert check_type(rows(spark), "mapping.key", sql) is not None
 
 
 def test_spark_resolves_accepted_measures(spark: SparkSession) -> None:
@@ -193,4 +193,4 @@ def test_what_passes_reaches_nothing_beyond_its_row_in_the_tree_of_spark(spark: 
     assert len(found) > 150
     for sql in unspeakable:
         with pytest.raises(InvalidSpec):
-            checked_type(rows(spark), "mapping.key", sql)
+            check_type(rows(spark), "mapping.key", sql)

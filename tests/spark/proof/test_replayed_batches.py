@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import committed_batches
+from sessionizer.checkpoint.batch_logs import list_committed_batches
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import NothingToProve
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -71,7 +71,7 @@ def proved(spark: SparkSession, stage: Stage, spec: dict[str, Any] | None = None
 def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSession, stage: Stage) -> None:
     before = folder_digest(stage.root)
     proof = proved(spark, stage, batches=50)
-    committed = sorted(committed_batches(stage.checkpoint))
+    committed = sorted(list_committed_batches(stage.checkpoint))
     assert (proof.first, proof.last) == (committed[1], committed[-1])
     assert proof.verdict is Verdict.EQUAL
     assert {table.table: (table.old, table.new) for table in proof.tables} == {

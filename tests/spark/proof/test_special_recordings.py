@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from delta.tables import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import committed_batch, committed_batches
+from sessionizer.checkpoint.batch_logs import list_committed_batches, read_last_commit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -87,7 +87,7 @@ def test_a_batch_of_which_rows_are_gone_is_left_out_by_name(spark: SparkSession,
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 5, rate=12)
     caught_up(spark, stage)
-    newest = committed_batch(stage.checkpoint)
+    newest = read_last_commit(stage.checkpoint)
     sessions = DeltaTable.forPath(spark, str(stage.table("sessions")))
     first = sessions.toDF().where(f"batch_id = {newest}").first()
     assert first is not None
@@ -155,10 +155,12 @@ def test_a_running_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
 
     feed(files[:4])
     with DriverProcess.start(stage, "a", until="stopped") as driver:
-        driver.wait_for(lambda: bool(stage.lineage) and len(committed_batches(stage.checkpoint)) >= 6, "six batches")
+        driver.wait_for(
+            lambda: bool(stage.lineage) and len(list_committed_batches(stage.checkpoint)) >= 6, "six batches"
+        )
         feed(files[4:])
-        before = committed_batch(stage.checkpoint)
+        before = read_last_commit(stage.checkpoint)
         proof = proved(spark, stage, batches=5)
-        driver.wait_for(lambda: (committed_batch(stage.checkpoint) or 0) > (before or 0), "going on")
+        driver.wait_for(lambda: (read_last_commit(stage.checkpoint) or 0) > (before or 0), "going on")
         assert not driver.ended
     assert proof.verdict is Verdict.EQUAL, list(proof.lines())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE
@@ -64,7 +64,7 @@ def running(tmp_path: Path) -> tuple[Stage, ClickFiles]:
 
 
 def await_batches(stage: Stage, driver: DriverProcess, count: int) -> None:
-    driver.wait_for(lambda: stage.lineage is not None and (committed_batch(stage.checkpoint) or 0) >= count, "batches")
+    driver.wait_for(lambda: stage.lineage is not None and (read_last_commit(stage.checkpoint) or 0) >= count, "batches")
 
 
 def test_a_running_stream_is_compacted_and_goes_on_as_if_nothing_was(running: tuple[Stage, ClickFiles]) -> None:
@@ -78,7 +78,7 @@ def test_a_running_stream_is_compacted_and_goes_on_as_if_nothing_was(running: tu
         assert done["quarantine"]["files_before"] > done["quarantine"]["files"]
         assert not any(table["overtaken"] for table in done.values())
         assert COMPACTION_FILE.of(stage.stream_home).require() is not None
-        reached = committed_batch(stage.checkpoint) or 0
+        reached = read_last_commit(stage.checkpoint) or 0
         await_batches(stage, driver, reached + 2)
     stage.write_spec(clicks_spec(files_per_batch=FILES))
     run_to_end(stage, "d1", apply=True)

@@ -21,7 +21,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.origin import lineage_before
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer.stream_spec.decisions import document_of
 from support.processes.in_process import catch_up
 from support.streams.changing_stream import (
@@ -134,7 +134,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     noted = SPEC_FILE.of(home, lineage).require()
     assert noted is not None
     assert noted.document == document_of(stage.spec())
-    assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
+    assert [savepoint.id for savepoint in list_savepoints(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
     saved = Operation(home, pending.record_step(Reached.SAVED), lambda: None)
     assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
     assert read_canary(home, lineage) is None

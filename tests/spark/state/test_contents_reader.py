@@ -23,7 +23,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.comparison import compare_states
 from sessionizer.spark.state.foreign_rows import count_rows
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import batches_of
@@ -73,7 +73,7 @@ def batch_id(request: pytest.FixtureRequest) -> int:
 
 
 def look(spark: SparkSession, streamed: Streamed, batch_id: int | None = None) -> Look:
-    return Look.of(spark, retained_batch(streamed.stage.stream_home, batch_id))
+    return Look.of(spark, find_retained_batch(streamed.stage.stream_home, batch_id))
 
 
 def test_a_key_shows_its_open_sessions_event_by_event(spark: SparkSession, streamed: Streamed, batch_id: int) -> None:
@@ -189,11 +189,11 @@ def test_our_own_checkpoint_is_one_of_sparks(spark: SparkSession, streamed: Stre
 
 def test_a_batch_that_is_not_kept_is_refused(streamed: Streamed) -> None:
     with pytest.raises(NothingToShow) as no_batch:
-        retained_batch(streamed.stage.stream_home, 99)
+        find_retained_batch(streamed.stage.stream_home, 99)
     assert "99" in no_batch.value.cause
     assert str(streamed.stage.lineage) in no_batch.value.cause
     with pytest.raises(NothingToShow, match="no lineage other"):
-        retained_batch(streamed.stage.stream_home, None, "other")
+        find_retained_batch(streamed.stage.stream_home, None, "other")
 
 
 @pytest.mark.long

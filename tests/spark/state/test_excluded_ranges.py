@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
@@ -220,7 +220,7 @@ def stream_of(source: dict[str, Any], root: Path) -> Stage:
 
 def end_of(stage: Stage) -> Any:
     """Where the stream stands in its source."""
-    return planned_batch(stage.checkpoint, committed_batch(stage.checkpoint) or 0).ends[EVENTS]
+    return read_planned_batch(stage.checkpoint, read_last_commit(stage.checkpoint) or 0).ends[EVENTS]
 
 
 def moment(at_ms: int) -> str:

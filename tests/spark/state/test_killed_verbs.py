@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import require_no_operation
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from support.faults.killed_verbs import killed_before_each_write, overtaken_at_each_look
 from support.verbs.scene_verbs import VERBS
 from support.verbs.stopped_scene import Scene
@@ -57,24 +57,24 @@ def assert_as_the_steady_one(scene: Scene, steady: Scene) -> None:
 @pytest.mark.parametrize("verb", VERBS, indirect=True)
 def test_killed_before_each_of_its_writes_a_verb_is_finished(verb: Verb, prepared: Callable[[str], Scene]) -> None:
     killed, steady = prepared("killed"), prepared("steady")
-    before = set(names_in(killed.home.lineages))
+    before = set(list_names(killed.home.lineages))
     record, fatal = killed_before_each_write(
         killed.stage.stream_home, lambda: verb.type(killed), killed.is_as_it_must_be, below=killed.stage.root
     )
     verb.type(steady)
     assert sum("operations/" in name for name in fatal) >= 2, fatal
     assert record.lineage_to == killed.stage.lineage
-    assert len(set(names_in(killed.home.lineages)) - before) == verb.makes, "what was killed is gone"
+    assert len(set(list_names(killed.home.lineages)) - before) == verb.makes, "what was killed is gone"
     assert_as_the_steady_one(killed, steady)
 
 
 @pytest.mark.parametrize("verb", OVERTAKEN, indirect=True)
 def test_overtaken_at_any_look_at_its_lease_a_verb_writes_nothing(verb: Verb, prepared: Callable[[str], Scene]) -> None:
     slow, steady = prepared("slow"), prepared("steady")
-    before = set(names_in(slow.home.lineages))
+    before = set(list_names(slow.home.lineages))
     record, times = overtaken_at_each_look(slow.stage.stream_home, lambda: verb.type(slow), below=slow.stage.root)
     verb.type(steady)
     assert times >= 4
     assert record.lineage_to == slow.stage.lineage
-    assert len(set(names_in(slow.home.lineages)) - before) == verb.makes, "what was overtaken is gone"
+    assert len(set(list_names(slow.home.lineages)) - before) == verb.makes, "what was overtaken is gone"
     assert_as_the_steady_one(slow, steady)

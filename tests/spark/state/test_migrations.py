@@ -34,7 +34,7 @@ from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import Step
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
@@ -336,7 +336,7 @@ def test_a_savepoint_without_rows_has_the_same_events(spark: SparkSession, migra
 
 def test_the_savepoint_before_the_upgrade_has_no_rows(migrated: Migrated) -> None:
     shelf = migrated.stage.stream_home.savepoints
-    (found,) = (each for each in savepoints_in(shelf, epoch_ms()) if each.id.startswith("apply-"))
+    (found,) = (each for each in list_savepoints(shelf, epoch_ms()) if each.id.startswith("apply-"))
     _, manifest = complete_savepoint(shelf, found.id, epoch_ms())
     assert (manifest.lineage, manifest.live) == (migrated.lineages[0], False)
     assert (has_table(manifest, GROUP_LOGS), has_table(manifest, OPEN_EVENTS)) == (True, False)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from upath import UPath
 
-from sessionizer.checkpoint.batch_logs import next_watermark, planned_batch
+from sessionizer.checkpoint.batch_logs import next_watermark, read_planned_batch
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge
@@ -143,6 +143,6 @@ def test_a_commit_tells_the_watermark_of_the_next_batch(
     committed = [batch.batch_id for batch in CheckpointLog(checkpoint).committed()]
     told = [next_watermark(checkpoint, batch_id) for batch_id in committed]
     assert len(set(told)) > 1
-    assert told[:-1] == [planned_batch(checkpoint, batch_id).watermark_ms for batch_id in committed[1:]]
+    assert told[:-1] == [read_planned_batch(checkpoint, batch_id).watermark_ms for batch_id in committed[1:]]
     nothing_more = replace(outcome.batches[-1], events=(), floor_ms=None, timeout_changes={})
     assert told[-1] == max(0, sessionize([*outcome.batches, nothing_more], cases()[number].log.rules).watermark_ms)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
@@ -60,10 +60,10 @@ def test_the_source_goes_on_where_it_stood(
     for part in range(PARTS):
         bring(rows[part * size : (part + 1) * size])
         if part:
-            before = planned_batch(moved.checkpoint, committed_batch(moved.checkpoint) or 0).ends[EVENTS]
+            before = read_planned_batch(moved.checkpoint, read_last_commit(moved.checkpoint) or 0).ends[EVENTS]
             moved.write_spec({**clicks_spec(), "source": source, "key_groups": 4 + part})
             reseed(spark, moved, partitions=1 + part)
-            assert planned_batch(moved.checkpoint, 0).ends[EVENTS] == before
+            assert read_planned_batch(moved.checkpoint, 0).ends[EVENTS] == before
         for stage in (moved, steady):
             catch_up(spark, stage)
     for stage in (moved, steady):

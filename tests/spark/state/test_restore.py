@@ -21,14 +21,14 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree
 from sessionizer.home.savepoint_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
-from sessionizer.spark.ingest.timeout_table import announced_timeouts
+from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
 from sessionizer.spark.state.commands import restore
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.savepoints.data_digest import found_files, require_undamaged
+from sessionizer.state.savepoints.data_digest import digest_files, require_undamaged
 from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
@@ -101,7 +101,7 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
 def test_a_savepoint_without_logs_is_gone_back_to_by_its_rows(restored: Restored) -> None:
     """So are those of earlier releases, and those whose blobs are of another revision."""
     remove_tree(restored.savepoint.part(GROUP_LOGS))
-    files = tuple(found_files(restored.savepoint).files)
+    files = tuple(digest_files(restored.savepoint).files)
     write_manifest(restored.savepoint, replace(restored.manifest, files=files))
     folder = restored.stage.stream_home.savepoints
     restored.savepoint, restored.manifest = complete_savepoint(folder, restored.savepoint.id, epoch_ms())
@@ -146,7 +146,7 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     lineage = restored.restore().lineage_to
     assert lineage
     # else a client that the table of timeouts has lost meanwhile would keep its own for ever
-    assert announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
+    assert read_announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.names import STREAMED
@@ -97,7 +97,7 @@ def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
 def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_read: Stage) -> None:
     home, old = half_read.stream_home, str(half_read.lineage)
     before = OpenSessions(home.lineage(old).open_sessions)
-    last = committed_batch(half_read.checkpoint)
+    last = read_last_commit(half_read.checkpoint)
     lineage = reseed(spark, half_read)
     now = OpenSessions(home.lineage(lineage).open_sessions)
     assert 0 < now.total <= before.total
@@ -118,7 +118,7 @@ def cut_short_after_writing(spark: SparkSession, stage: Stage) -> None:
             log.forget_last_commit()
         if batch > written:
             log.forget_last_offsets()
-    assert (begun_batch(stage.checkpoint), committed_batch(stage.checkpoint)) == (written, written - 1)
+    assert (read_begun_batch(stage.checkpoint), read_last_commit(stage.checkpoint)) == (written, written - 1)
 
 
 def test_a_batch_that_is_half_written_is_finished_first(spark: SparkSession, half_read: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.control.execution import execute
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
@@ -169,7 +169,7 @@ def test_topics_that_stay_keep_their_positions(
     plan = adding.look()
     assert (plan.decision.kept, plan.decision.unread.items) == ((a, b), 0)
     execute(approved(stage.stream_home, Switch.name, plan), adding)
-    assert planned_batch(stage.checkpoint, 0).ends[EVENTS] == {a: {"0": 2}, b: {"0": 2}, c: {"0": 0}}
+    assert read_planned_batch(stage.checkpoint, 0).ends[EVENTS] == {a: {"0": 2}, b: {"0": 2}, c: {"0": 0}}
     assert set(read_source_ids(stage.stream_home, stage.lineage or "")) == {a, b, c}
     leaving = read_from(f"{a},{c}", "earliest")
     plan = leaving.look()

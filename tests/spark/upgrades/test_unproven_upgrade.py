@@ -11,8 +11,8 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import ReplayDiffers
-from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
-from sessionizer.state.proof.page import kept_pages
+from sessionizer.lineage.fingerprint import present_fingerprint, read_fingerprint
+from sessionizer.state.proof.page import list_kept_pages
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.faults.patched_release import CUTS_ELSEWHERE, release_with, type_with
@@ -46,7 +46,7 @@ def test_a_bad_release_is_not_activated(tmp_path: Path) -> None:
         ended = type_with(release, "upgrade", stage, "--prove", "--approve", plan["digest"])
         assert ended.returncode == ReplayDiffers.exit_code, ended.stderr[-4_000:]
         assert (stage.lineage, read_operations(home), read_desired(home).state) == (before, [], DesiredState.RUNNING)
-        (page,) = kept_pages(home)
+        (page,) = list_kept_pages(home)
         assert "unexplained" in (home.control / "proofs" / f"{page}.html").read_text()
         assert list(home.proofs.iterdir()) == []
         assert not driver.ended
@@ -55,6 +55,6 @@ def test_a_bad_release_is_not_activated(tmp_path: Path) -> None:
         driver.wait_for(lambda: names_read(stage) >= {file.name for file in files}, "reading on")
         request_stop(home, driver.uid, "the test is over")
         assert driver.wait() == 0
-    assert kept_fingerprint(home, str(before)).code == present_fingerprint().code
+    assert read_fingerprint(home, str(before)).code == present_fingerprint().code
     run_to_end(stage, "last")
     assert_as_defined(stage, clicks)

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import LeaseHeld, OperationPending, PlanChanged, StreamMovedOn
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
@@ -56,7 +56,7 @@ def test_one_of_two_plans_is_carried_out(tmp_path: Path) -> None:
     (done,) = (record for record in read_operations(home) if record.outcome is Ending.DONE)
     assert stage.lineage == done.lineage_to
     assert read_desired(home).state is DesiredState.RUNNING
-    assert set(names_in(home.lineages)) == {before, done.lineage_to}, "nothing is left of the other"
+    assert set(list_names(home.lineages)) == {before, done.lineage_to}, "nothing is left of the other"
     record = SPEC_FILE.of(home, str(stage.lineage)).require()
     assert record is not None
     assert record.document == document_of(stage.spec())

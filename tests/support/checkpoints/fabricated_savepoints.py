@@ -10,7 +10,7 @@ from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES,
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from sessionizer.state.savepoints.beginning import Engaged, write_data_record
+from sessionizer.state.savepoints.beginning import UseMark, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
@@ -70,19 +70,19 @@ def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000, why: str =
 def begin(folder: DataPath, savepoint: str, *, by_the_dead: bool = False, why: str = "tests") -> SavepointHome:
     """A savepoint that this process, or one that was killed, has begun to make."""
     home = SavepointHome.of(folder, savepoint)
-    ours = Engaged.now(why)
+    ours = UseMark.now(why)
     write_data_record(home.begun, replace(ours, pid=NOBODY) if by_the_dead else ours)
     return home
 
 
 def read_by_the_dead(home: SavepointHome) -> None:
     """The mark of a reader that was killed."""
-    write_data_record(home.reader("dead"), replace(Engaged.now("tests"), pid=NOBODY))
+    write_data_record(home.reader("dead"), replace(UseMark.now("tests"), pid=NOBODY))
 
 
 def read_elsewhere(home: SavepointHome, since: int | None = None) -> None:
     """The mark of a reader on another machine."""
-    engaged = replace(Engaged.now("tests"), host="elsewhere", at=epoch_ms() if since is None else since)
+    engaged = replace(UseMark.now("tests"), host="elsewhere", at=epoch_ms() if since is None else since)
     write_data_record(home.reader("far"), engaged)
 
 

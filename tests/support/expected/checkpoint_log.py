@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between
 from sessionizer.checkpoint.names import commit_log, offset_log
 
@@ -37,7 +37,9 @@ class CheckpointLog:
 
     def begun(self) -> list[MicroBatch]:
         """The micro-batches whose offsets are written down, oldest first."""
-        planned = [planned_batch(self.location, batch_id) for batch_id in sorted(begun_batches(self.location))]
+        planned = [
+            read_planned_batch(self.location, batch_id) for batch_id in sorted(list_begun_batches(self.location))
+        ]
         return [
             MicroBatch(now.batch_id, now.at_ms, self._files(before, now))
             for before, now in pairwise([None, *planned])
@@ -46,16 +48,16 @@ class CheckpointLog:
 
     def committed(self) -> list[MicroBatch]:
         """Those that are over."""
-        commits = committed_batches(self.location)
+        commits = list_committed_batches(self.location)
         return [batch for batch in self.begun() if batch.batch_id in commits]
 
     def forget_last_commit(self) -> None:
         """Make the last batch one that was killed before its commit. Only while no query runs."""
-        _forget(commit_log(self.location), max(committed_batches(self.location)))
+        _forget(commit_log(self.location), max(list_committed_batches(self.location)))
 
     def forget_last_offsets(self) -> None:
         """Make the last batch, whose commit is forgotten, one that never began. Only while no query runs."""
-        _forget(offset_log(self.location), max(begun_batches(self.location)))
+        _forget(offset_log(self.location), max(list_begun_batches(self.location)))
 
     def set_clock(self, batch_id: int, at_ms: int) -> None:
         """Make the batch one that began at ``at_ms``. Only while no query runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.ledger import give_out, read_lease
+from sessionizer.control.lease.ledger import read_lease, write_lease
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.home.clock import epoch_ms
 
@@ -18,4 +18,4 @@ def lose_lease(home: StreamHome) -> None:
     last = read_lease(home)
     assert last is not None
     taken = replace(last, token=last.token + 1, uid="elsewhere", vacancy=Vacancy.RELEASED, vacated_at=epoch_ms())
-    assert give_out(home, taken)
+    assert write_lease(home, taken)

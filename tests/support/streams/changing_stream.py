@@ -1,6 +1,6 @@
 """A log through real drivers' queries and Delta tables, with another spec for each of them; and what the tables hold.
 
-Values are compared as text (``plain_values.written``), as Python has no word for some of them.
+Values are compared as text (``plain_values.format_value``), as Python has no word for some of them.
 """
 
 from __future__ import annotations

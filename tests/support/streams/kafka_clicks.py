@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Producer
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import list_begun_batches, read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
@@ -80,10 +80,10 @@ def batches_of(lineages: Sequence[tuple[DataPath, int | None]], topic: str, plac
     before: dict[str, int] = {}
     for number, (checkpoint, last) in enumerate(lineages):
         punctuated = -1
-        for batch_id in sorted(begun_batches(checkpoint)):
+        for batch_id in sorted(list_begun_batches(checkpoint)):
             if last is not None and batch_id > last:
                 break
-            planned = planned_batch(checkpoint, batch_id)
+            planned = read_planned_batch(checkpoint, batch_id)
             until = planned.ends.get(EVENTS, {topic: before})[topic]
             moved = tuple(_moved(placed, topic, before, until))
             brings_state = number > 0 and batch_id == 0
@@ -106,8 +106,8 @@ def _moved(placed: dict[Place, Row], topic: str, before: dict[str, int], until: 
 
 def read_so_far(stage: Stage) -> int:
     """Records in the batches committed so far."""
-    committed = committed_batch(stage.checkpoint) if stage.lineage else None
+    committed = read_last_commit(stage.checkpoint) if stage.lineage else None
     if committed is None:
         return 0
-    topics = planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
+    topics = read_planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
     return sum(sum(ends.values()) for ends in topics.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.spark.ingest import punctuation
 from support.streams.strategies import PAYLOAD_COLUMNS
 
@@ -99,7 +99,7 @@ class Feed:
         self._told[written] = told
 
     def _punctuations_there(self) -> list[str]:
-        return [name for name in names_in(self.punctuations) if name.endswith(".json")]
+        return [name for name in list_names(self.punctuations) if name.endswith(".json")]
 
     def _announce_floor(self, told: Batch) -> None:
         if told.floor_ms == NEVER_MS:

@@ -12,10 +12,10 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
-from sessionizer.checkpoint.file_lists import listed_until
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
+from sessionizer.checkpoint.file_lists import read_last_offset
 from sessionizer.checkpoint.names import EVENTS
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def _has_come(moment: Moment, now: Progress, first_batch: int) -> bool:
 def progress(stage: Stage) -> Progress:
     """How far the stream has come, as its files tell."""
     checkpoint = stage.checkpoint
-    begun = _newest(begun_batches(checkpoint))
+    begun = _newest(list_begun_batches(checkpoint))
     written = tuple(_last_written(stage.table(table)) for table in TABLES)
-    is_listed = listed_until(checkpoint, EVENTS) > (_read_by(checkpoint, begun) if begun >= 0 else -1)
-    return Progress(is_listed, begun, written, _newest(committed_batches(checkpoint)))
+    is_listed = read_last_offset(checkpoint, EVENTS) > (_read_by(checkpoint, begun) if begun >= 0 else -1)
+    return Progress(is_listed, begun, written, _newest(list_committed_batches(checkpoint)))
 
 
 def _newest(batches: set[int]) -> int:
@@ -96,13 +96,13 @@ def _newest(batches: set[int]) -> int:
 @cache
 def _read_by(checkpoint: DataPath, batch_id: int) -> int:
     """How far a batch reads the source's list of files."""
-    return planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
+    return read_planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
 
 
 def _last_written(table: DataPath) -> int:
     """The newest batch that a Delta table has."""
     log = table / "_delta_log"
-    commits = sorted((name for name in names_in(log) if name.endswith(".json") and name[0] != "."), reverse=True)
+    commits = sorted((name for name in list_names(log) if name.endswith(".json") and name[0] != "."), reverse=True)
     return next((batch for name in commits if (batch := _batch_of(log / name)) is not None), -1)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from sessionizer.core.definition.plain_values import written
+from sessionizer.core.definition.plain_values import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Struct(dict[str, Any]):
     """A struct that can be counted."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # as no one changes it
-        return hash(written(self))
+        return hash(format_value(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def shown(values: Mapping[str, Any], payload: Sequence[pa.Field] | None = None) 
     """The payload of an event as text, without what is null; by the columns of ``payload``, if one is given."""
     if payload is not None:
         values = {field.name: fitting(values.get(field.name), field.type) for field in payload}
-    return written(dict(values))
+    return format_value(dict(values))
 
 
 def fitting(value: Any, kind: pa.DataType) -> Any:

@@ -17,7 +17,7 @@ from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.roots import uri_of
-from sessionizer.spark.ingest.guarded_source import guarded_source
+from sessionizer.spark.ingest.guarded_source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
@@ -204,7 +204,7 @@ class _Streaming:
             query.stop()
 
     def _start(self) -> StreamingQuery:
-        guarded = guarded_source(self._spark, self._spec, self._home)
+        guarded = read_guarded_source(self._spark, self._spec, self._home)
         query = session_query(self._spark, self._spec, guarded, self._feed.punctuations)
 
         def write(emitted: DataFrame, batch_id: int) -> None:

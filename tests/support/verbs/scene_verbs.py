@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import Outcome, Terms
@@ -120,7 +120,7 @@ def roll_it_back(scene: Scene) -> OperationRecord:
 def start_a_driver_that_goes_back(scene: Scene) -> OperationRecord:
     """As far as it is no other than any driver; nobody types anything."""
     home = scene.home
-    lease = acquire(home, minted_id(epoch_ms()))
+    lease = acquire(home, mint_id(epoch_ms()))
     try:
         options = DriverOptions(lease.uid, master="local[2]")
         roll_back_if_due(home, lease, options, lambda _: None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import Step
-from sessionizer.state.preconditions import changed_lineage
+from sessionizer.state.preconditions import find_changed_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ class ScriptedRunner:
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """As ``activated`` says, else as the stream's records do."""
-        return self.activated() if self.activated else changed_lineage(self.home, record)
+        return self.activated() if self.activated else find_changed_lineage(self.home, record)
 
     def plan_again(self, record: OperationRecord) -> ScriptedPlan:
         """The plan, after a look."""

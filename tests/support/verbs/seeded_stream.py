@@ -10,7 +10,7 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.spark.history.beginning import SeedRunner
 from sessionizer.spark.history.past_rows import past_at
-from sessionizer.spark.history.taking import Taking
+from sessionizer.spark.history.taking import HistoryReader
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.seeds.seed_plan import Decision
@@ -35,17 +35,17 @@ def taking_of(
     backfill: bool = True,
     table: tuple[str | None, str | None] = (None, None),
     query: str | None = None,
-) -> Taking:
+) -> HistoryReader:
     """What would be taken. ``table``: its name and the user, in a database. ``query``: of a table or a state."""
     spec = stage.spec()
     past, source = past_at(history, spec.source, *table, query)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
     decision = Decision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
-    return Taking(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
+    return HistoryReader(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
 
 
-def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: None) -> OperationRecord:
+def seed(stage: Stage, taking: HistoryReader, say: Callable[[str], None] = lambda _: None) -> OperationRecord:
     """Carry it out, or go on with one that was killed."""
     home = stage.stream_home
     home.prepare()
@@ -58,7 +58,7 @@ def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: No
         return execute(Operation(home, record, lease.check), runner)
 
 
-def seed_command(history: str, taking: Taking) -> Seed:
+def seed_command(history: str, taking: HistoryReader) -> Seed:
     """The command that comes to what is taken."""
     decision = taking.decision
     return Seed(history=history, backfill=decision.backfill, start_over=decision.leaves is not None)

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import (
-    begun_batch,
-    committed_batch,
-    committed_entry,
     next_watermark,
-    planned_batch,
     proof_of_batch,
+    read_begun_batch,
+    read_commit,
+    read_last_commit,
+    read_planned_batch,
 )
 from sessionizer.checkpoint.file_lists import (
     SeenFile,
     copy_list_of_files,
     files_between,
     files_of_batch,
-    files_until,
-    go_on_from,
-    listed_until,
-    seen_files,
+    list_files_until,
+    read_last_offset,
+    read_seen_files,
+    write_start_position,
 )
 from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
@@ -61,19 +61,19 @@ def test_a_batch_tells_its_clock_and_where_each_source_ends(tmp_path: Path) -> N
     (tmp_path / "offsets").mkdir()
     ends = {PUNCTUATIONS: {"logOffset": 2}, EVENTS: {"a:b": {"0": 5, "1": 7}}}
     write_offsets(tmp_path, 4, ends)
-    planned = planned_batch(tmp_path, 4)
+    planned = read_planned_batch(tmp_path, 4)
     assert (planned.batch_id, planned.at_ms, planned.watermark_ms, planned.ends) == (4, 9, 7, ends)
     assert planned.last_file_offset(PUNCTUATIONS) == 2
     write_offsets(tmp_path, 5, {})
-    assert planned_batch(tmp_path, 5).last_file_offset(EVENTS) == -1
-    assert (begun_batch(tmp_path), committed_batch(tmp_path)) == (5, None)
+    assert read_planned_batch(tmp_path, 5).last_file_offset(EVENTS) == -1
+    assert (read_begun_batch(tmp_path), read_last_commit(tmp_path)) == (5, None)
 
 
 def test_a_log_of_another_version_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     write_offsets(tmp_path, 0, {}, version="v2")
     with pytest.raises(ValueError, match="version 'v2'"):
-        planned_batch(tmp_path, 0)
+        read_planned_batch(tmp_path, 0)
 
 
 @pytest.mark.parametrize("removed", [range(9), range(4), [3], [0, 8]])
@@ -83,12 +83,12 @@ def test_parts_that_were_gathered_into_one_may_be_gone(tmp_path: Path, removed: 
         (log / str(part)).unlink()
     brought = [files_of_batch(tmp_path, batch) for batch in range(6)]
     assert [len(files) for files in brought] == [0, 1, 3, 1, 5, 2]
-    assert [len(files_until(tmp_path, batch, EVENTS)) for batch in range(6)] == [0, 1, 4, 5, 10, 12]
+    assert [len(list_files_until(tmp_path, batch, EVENTS)) for batch in range(6)] == [0, 1, 4, 5, 10, 12]
 
 
 def test_a_part_that_is_lost_is_not_passed_over(tmp_path: Path) -> None:
     log = write_checkpoint(tmp_path, [None, 11])
-    assert listed_until(tmp_path, EVENTS) == 11
+    assert read_last_offset(tmp_path, EVENTS) == 11
     (log / "10").unlink()
     with pytest.raises(FileNotFoundError, match="10"):
         files_of_batch(tmp_path, 1)
@@ -104,8 +104,8 @@ def test_each_file_is_in_one_batch(tmp_path: Path) -> None:
 
 def test_all_files_until_a_batch(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, [None, 0, 3, 9, 11])
-    assert [len(files_until(tmp_path, batch, EVENTS)) for batch in range(5)] == [0, 1, 4, 10, 12]
-    assert files_until(tmp_path, 0, PUNCTUATIONS) == []
+    assert [len(list_files_until(tmp_path, batch, EVENTS)) for batch in range(5)] == [0, 1, 4, 10, 12]
+    assert list_files_until(tmp_path, 0, PUNCTUATIONS) == []
 
 
 def thirteen_punctuations(tmp_path: Path) -> tuple[Path, Path, Callable[[], list[int]]]:
@@ -163,28 +163,28 @@ def write_begun(checkpoint: Path) -> None:
 
 def test_a_source_goes_on_where_it_is_told_to(tmp_path: Path) -> None:
     write_begun(tmp_path)
-    go_on_from(tmp_path, {"topic": {"0": 5}}, ())
-    planned = planned_batch(tmp_path, 0)
+    write_start_position(tmp_path, {"topic": {"0": 5}}, ())
+    planned = read_planned_batch(tmp_path, 0)
     assert planned.ends == {EVENTS: {"topic": {"0": 5}}, PUNCTUATIONS: {"logOffset": 0}}
     assert (planned.at_ms, planned.watermark_ms) == (9, 7)
     assert not (tmp_path / "offsets" / ".0.crc").exists(), "of what was there before"
     with pytest.raises(ValueError, match="only begun"):
-        go_on_from(tmp_path, {"topic": {"0": 6}}, ())
+        write_start_position(tmp_path, {"topic": {"0": 6}}, ())
 
 
 def test_a_source_that_read_nothing_begins_at_its_beginning(tmp_path: Path) -> None:
     write_begun(tmp_path)
-    go_on_from(tmp_path, None, ())
-    assert planned_batch(tmp_path, 0).ends == {EVENTS: None, PUNCTUATIONS: {"logOffset": 0}}
+    write_start_position(tmp_path, None, ())
+    assert read_planned_batch(tmp_path, 0).ends == {EVENTS: None, PUNCTUATIONS: {"logOffset": 0}}
 
 
 def test_files_that_were_read_count_as_seen_and_are_read_by_no_batch(tmp_path: Path) -> None:
     write_begun(tmp_path)
     seen = [SeenFile("file:///feed/a.json", 3), SeenFile("file:///feed/b.json", 4)]
-    go_on_from(tmp_path, {"logOffset": 41}, seen)
+    write_start_position(tmp_path, {"logOffset": 41}, seen)
     assert files_of_batch(tmp_path, 0) == []
-    assert seen_files(tmp_path, 0) == seen, "also of a lineage that is left in its turn"
-    assert listed_until(tmp_path, EVENTS) == 0
+    assert read_seen_files(tmp_path, 0) == seen, "also of a lineage that is left in its turn"
+    assert read_last_offset(tmp_path, EVENTS) == 0
     log = (tmp_path / "sources" / "0" / "0").read_text().splitlines()
     assert log[0] == "v1"
     assert all(json.loads(line)["batchId"] > 0 for line in log[1:]), "Spark takes none below 0"
@@ -194,21 +194,21 @@ def test_what_a_driver_has_run_is_not_touched(tmp_path: Path) -> None:
     write_begun(tmp_path)
     write_offsets(tmp_path, 1, {})
     with pytest.raises(ValueError, match="only begun"):
-        go_on_from(tmp_path, {"topic": {"0": 5}}, ())
+        write_start_position(tmp_path, {"topic": {"0": 5}}, ())
 
 
 def test_a_copy_of_a_list_also_has_the_files_that_were_read_before_it_began(tmp_path: Path) -> None:
     checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
     write_begun(checkpoint)
     seen = [SeenFile("file:///old/a.json", 3)]
-    go_on_from(checkpoint, {"logOffset": 41}, seen)
+    write_start_position(checkpoint, {"logOffset": 41}, seen)
     entry = {"path": "file:///feed/b.json", "timestamp": 5, "batchId": 1}
     (checkpoint / "sources" / "0" / "1").write_text("\n".join(["v1", json.dumps(entry)]))
     write_offsets(checkpoint, 1, {EVENTS: {"logOffset": 1}})
     copy_list_of_files(checkpoint, EVENTS, 1, copy)
     (copy / "offsets").mkdir()
     write_offsets(copy, 1, {EVENTS: {"logOffset": 1}})
-    assert {file.uri for file in seen_files(copy, 1)} == {"file:///old/a.json", "file:///feed/b.json"}
+    assert {file.uri for file in read_seen_files(copy, 1)} == {"file:///old/a.json", "file:///feed/b.json"}
     assert files_between(copy, EVENTS, 0, 1) == ["file:///feed/b.json"]
 
 
@@ -220,11 +220,11 @@ def test_a_copied_list_of_files_ends_where_it_should(tmp_path: Path, until: int)
         (log / str(offset)).unlink()
     copy_list_of_files(tmp_path / "whole", EVENTS, until, tmp_path / "copy")
     write_copied_offsets(tmp_path / "copy", until)
-    assert listed_until(tmp_path / "copy", EVENTS) == until
+    assert read_last_offset(tmp_path / "copy", EVENTS) == until
     expected = [f"file:///feed/{offset}.json" for offset in range(until + 1)]
-    assert files_until(tmp_path / "copy", 0, EVENTS) == expected
-    assert [file.uri for file in seen_files(tmp_path / "copy", 0)] == expected
-    assert [file.changed_at for file in seen_files(tmp_path / "whole", 0)] == list(range(until + 1))
+    assert list_files_until(tmp_path / "copy", 0, EVENTS) == expected
+    assert [file.uri for file in read_seen_files(tmp_path / "copy", 0)] == expected
+    assert [file.changed_at for file in read_seen_files(tmp_path / "whole", 0)] == list(range(until + 1))
 
 
 def write_copied_offsets(checkpoint: Path, until: int) -> None:
@@ -236,7 +236,7 @@ def test_nothing_read_is_nothing_copied(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "whole", [None])
     copy_list_of_files(tmp_path / "whole", EVENTS, -1, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
-    assert seen_files(tmp_path / "whole", 0) == []
+    assert read_seen_files(tmp_path / "whole", 0) == []
 
 
 def test_a_commit_tells_what_the_next_batch_gets(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_a_commit_tells_what_the_next_batch_gets(tmp_path: Path) -> None:
     write_offsets(tmp_path, 3, {})
     commit = tmp_path / "commits" / "3"
     commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["b"]]}}')
-    assert next_watermark(tmp_path, 3) == 70 != planned_batch(tmp_path, 3).watermark_ms
-    assert committed_entry(tmp_path, 3).state_ids == {0: [["a"], ["b"]]}
+    assert next_watermark(tmp_path, 3) == 70 != read_planned_batch(tmp_path, 3).watermark_ms
+    assert read_commit(tmp_path, 3).state_ids == {0: [["a"], ["b"]]}
     proof = proof_of_batch(tmp_path, 3)
     commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["c"]]}}')
     assert proof_of_batch(tmp_path, 3) != proof

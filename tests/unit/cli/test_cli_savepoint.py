@@ -11,7 +11,7 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.savepoints.beginning import reading
+from sessionizer.state.savepoints.beginning import keep_from_removal
 from support.checkpoints.fabricated_savepoints import begin, fabricate
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_the_plan_is_shown_before_anything_goes(
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert cli("prune", "--keep", "1", "--days", "0") == 1
     assert old.manifest.exists()
-    with reading(old, "tests"):
+    with keep_from_removal(old, "tests"):
         assert cli("prune", "--keep", "1", "--days", "0", "--yes") == 0
         assert old.manifest.exists()
     assert cli("prune", "--keep", "1", "--days", "0", "--yes", "--json") == 0

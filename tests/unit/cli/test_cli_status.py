@@ -27,7 +27,7 @@ from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerpri
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.table_changes import TableChange
-from sessionizer.state.lineages.told_changes import ToldChanges
+from sessionizer.state.lineages.told_changes import NotifiedChanges
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary
@@ -230,7 +230,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform, reviewe
 def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
     home = platform.add("visits")
     home.prepare()
-    record = ToldChanges(home.lineage(start_lineage(home)).table_changes)
+    record = NotifiedChanges(home.lineage(start_lineage(home)).table_changes)
     change = TableChange("sessions", 7, "DELETE", 1_790_000_000_000)
     record.note({"/lake/sessions": 7}, [change])
     assert "DELETE in sessions, its version 7" in platform.call("status").stdout

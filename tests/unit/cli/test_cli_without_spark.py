@@ -56,7 +56,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> NoReturn:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("sessionizer.cli.state_commands.operations.started_spark", start)
+    monkeypatch.setattr("sessionizer.cli.state_commands.operations.start_spark", start)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_rollback_that_another_plan_was_approved_for(
     lineage = make_lineage(home, None)
     ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 1, before, 7))
     activate_lineage(home, lineage, before)
-    monkeypatch.setattr("sessionizer.state.lineages.origin.committed_batch", lambda _: 7)
+    monkeypatch.setattr("sessionizer.state.lineages.origin.read_last_commit", lambda _: 7)
     error = typed(platform, "rollback", "--approve", DIGEST)
     assert isinstance(error, PlanChanged)
     assert error.approved == DIGEST

@@ -31,7 +31,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Pha
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_file import write_json
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from support.places import mounted
@@ -121,9 +121,9 @@ def test_a_damaged_file_of_what_is_wanted_is_not_guessed(home: StreamHome) -> No
 
 
 def test_lineages_sort_by_birth() -> None:
-    assert minted_id(1_795_258_501_999).startswith("20261121T105501-")
-    assert minted_id(1_795_258_501_000) < minted_id(1_795_258_502_000)
-    assert len({minted_id(0) for _ in range(50)}) > 1
+    assert mint_id(1_795_258_501_999).startswith("20261121T105501-")
+    assert mint_id(1_795_258_501_000) < mint_id(1_795_258_502_000)
+    assert len({mint_id(0) for _ in range(50)}) > 1
 
 
 def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:

@@ -8,7 +8,7 @@ import pytest
 from upath import UPath
 
 from sessionizer.errors import DamagedFile, DataOwned
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.home.json_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
@@ -76,7 +76,7 @@ def test_where_the_home_is_the_data_root_nothing_is_marked(tmp_path: Path) -> No
     home = home_in(tmp_path, None)
     claim_data(home)
     require_own_data(home)
-    assert OWNER_FILE not in names_in(home.data)
+    assert OWNER_FILE not in list_names(home.data)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"owner": 1}'])

@@ -19,8 +19,8 @@ from sessionizer.control.records.airflow_records import (
     TOLD_OF_ORPHAN,
     TOLD_OF_UNWATCHED,
     WATCH_FILE,
-    Ailment,
     Health,
+    Problem,
     SupervisionRecord,
     WatchRecord,
 )
@@ -45,9 +45,9 @@ from sessionizer.lineage.excluded_ranges import (
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
-from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
+from sessionizer.spark.ingest.timeout_table import TimeoutTable, read_announced_timeouts
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
-from sessionizer.state.lineages.told_changes import ToldChanges
+from sessionizer.state.lineages.told_changes import NotifiedChanges
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def written_by_all(home: StreamHome) -> str:
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=1, log="a"))
     SUPERVISION_FILE.of(home).write(SupervisionRecord(failures=1))
     WATCH_FILE.of(home).write(WatchRecord(run_id="r", try_number=1))
-    HEALTH_FILE.of(home).write(Health(worked_at=3, ailment=Ailment.STALE))
+    HEALTH_FILE.of(home).write(Health(worked_at=3, ailment=Problem.STALE))
     request_stop(home, "driver-1", "a test")
     assert TOLD_OF_ORPHAN.is_news(home, "driver-1")
     assert TOLD_OF_UNWATCHED.is_news(home, "driver-1")
@@ -83,7 +83,7 @@ def written_by_all(home: StreamHome) -> str:
     UnreadableFiles.of(home, lineage).put_aside("file:/a.parquet", "not Parquet")
     note_source_ids(home, lineage, {"clicks": "a"})
     EXCLUDED_RANGES_FILE.of(home, lineage).write(EXCLUDED)
-    ToldChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
+    NotifiedChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
     assert timeouts(announced, home.punctuations(lineage)).announce_changes() == {"bob": 1_000}
@@ -166,7 +166,7 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         lambda: OpenSessions(of_lineage / "open_sessions.json"),
         lambda: UnreadableFiles.of(home, lineage).uris(),
         lambda: read_excluded_ranges(home, lineage),
-        lambda: announced_timeouts(of_lineage / "announced_timeouts.json"),
+        lambda: read_announced_timeouts(of_lineage / "announced_timeouts.json"),
     )
     for read in readers:
         with pytest.raises(DamagedFile, match="it has format 9"):
@@ -184,16 +184,16 @@ def test_files_of_the_first_releases_are_read(home: StreamHome) -> None:
 
 def test_a_client_may_have_any_name(tmp_path: Path) -> None:
     file = tmp_path / "announced_timeouts.json"
-    assert announced_timeouts(file) == {}
+    assert read_announced_timeouts(file) == {}
     file.write_text(json.dumps({"format": 1, "writer": "1@a", "timeouts": {"writer": 7}}))
-    assert announced_timeouts(file) == {"writer": 7}
+    assert read_announced_timeouts(file) == {"writer": 7}
 
 
 def test_a_stamped_file_without_its_content_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "announced_timeouts.json"
     file.write_text(json.dumps({"format": 1, "writer": "1@a"}))
     with pytest.raises(DamagedFile, match="it lacks timeouts"):
-        announced_timeouts(file)
+        read_announced_timeouts(file)
 
 
 def everything_read(home: StreamHome, lineage: str) -> list[object]:
@@ -215,7 +215,7 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
         (sessions.total, sessions.latest_due_ms),
         UnreadableFiles.of(home, lineage).uris(),
         read_excluded_ranges(home, lineage),
-        announced_timeouts(of_lineage / "announced_timeouts.json"),
+        read_announced_timeouts(of_lineage / "announced_timeouts.json"),
     ]
 
 

@@ -17,7 +17,7 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.operation_record import OperationRecord, Reached
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge
-from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, unfinished_operation
+from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, find_unfinished_operation
 from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
 
 
 def found(reading: DriverStatus, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
-    unfinished = unfinished_operation("clicks", pending, judge(reading, NOW), NOW)
+    unfinished = find_unfinished_operation("clicks", pending, judge(reading, NOW), NOW)
     assert unfinished is not None
     return unfinished
 
@@ -121,7 +121,7 @@ def test_so_is_one_that_was_killed_before_it_had_a_record(case: str) -> None:
 def test_a_stream_that_no_command_has() -> None:
     for state in (DesiredState.RUNNING, DesiredState.STOPPED):
         seen = judge(replace(DEAD, desired=Desired(state)), NOW)
-        assert unfinished_operation("clicks", None, seen, NOW) is None
+        assert find_unfinished_operation("clicks", None, seen, NOW) is None
 
 
 def test_people_read_how_to_go_on(reviewed: Reviewed) -> None:
@@ -150,7 +150,7 @@ _readings = st.builds(
 @given(_readings)
 def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: DriverStatus) -> None:
     now, later = NOW + MINUTE, NOW + 10 * UNATTENDED_AFTER_MS
-    unfinished = unfinished_operation("clicks", PENDING, judge(reading, now), now)
+    unfinished = find_unfinished_operation("clicks", PENDING, judge(reading, now), now)
     assert unfinished is not None
     assert not (unfinished.is_at_work and unfinished.is_unattended(later))
     assert unfinished.is_at_work or unfinished.is_unattended(later)
@@ -159,8 +159,8 @@ def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading
 
 @given(_readings, st.integers(1, 100) | st.just(UNATTENDED_AFTER_MS))
 def test_what_is_said_stays_the_same_while_nothing_changes(reading: DriverStatus, waited: int) -> None:
-    before = unfinished_operation("clicks", PENDING, judge(reading, NOW), NOW)
-    after = unfinished_operation("clicks", PENDING, judge(reading, NOW + waited), NOW + waited)
+    before = find_unfinished_operation("clicks", PENDING, judge(reading, NOW), NOW)
+    after = find_unfinished_operation("clicks", PENDING, judge(reading, NOW + waited), NOW + waited)
     assert before is not None
     assert after is not None
     assert before.try_key == after.try_key

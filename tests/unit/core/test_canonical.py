@@ -28,9 +28,16 @@ from sessionizer.core.wire.canonical import (
     comes_back,
     decode_admissions,
     log_of,
-    typed_rows,
+    read_typed_rows,
 )
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, decode, encode, mark_admitted
+from sessionizer.core.wire.codec import (
+    continues,
+    decode,
+    encode,
+    mark_admitted,
+    read_admission_caps,
+    read_admission_threshold,
+)
 from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
 from support.streams.strategies import ChangingLog, changing_logs
 
@@ -57,7 +64,7 @@ def what_it_comes_to(merged: Merged) -> tuple[Any, ...]:
     """A merge as values: the tables of what stays open by the terms that they keep."""
     stays = Counter[tuple[Any, ...]]()
     for table in merged.open_events:
-        terms = (frozenset(table.column_names), admitted_with(table), admitted_after(table))
+        terms = (frozenset(table.column_names), read_admission_caps(table), read_admission_threshold(table))
         stays += Counter({(terms, event): count for event, count in event_rows(table).items()})
     numbers = (merged.repeated, merged.open)
     return (Counter(session_rows(merged.sessions)), stays, event_rows(merged.conflicting), numbers)
@@ -94,7 +101,7 @@ def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: flo
     for number, group in enumerate(groups.groups):
         if not group.log:
             continue
-        rows = typed_rows(group.read(), number)
+        rows = read_typed_rows(group.read(), number)
         mixed = disordered(rows, random.Random(seed))
         again = log_of(mixed)
         assert comes_back(mixed, stored(again))
@@ -153,7 +160,7 @@ def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random)
     logs = [group.read() for group in old.groups]
     tables = [table.schema.remove_metadata() for log in logs for table in log]
     columns = reduce(unite_schemas, tables, schema.event_schema(old.shared.payload, old.shared.rules.clock))
-    rows = disordered(pa.concat_tables([typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
+    rows = disordered(pa.concat_tables([read_typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
     new.begin_with(rows)
     return new
 
@@ -170,7 +177,7 @@ def table_of(ids: list[str], columns: pa.Schema = SMALL) -> pa.Table:
 
 
 def test_the_columns_of_the_rows() -> None:
-    rows = typed_rows([mark_admitted(table_of(["a"]), 7, CAPS), mark_admitted(table_of(["b"]), 9, Caps())], 5)
+    rows = read_typed_rows([mark_admitted(table_of(["a"]), 7, CAPS), mark_admitted(table_of(["b"]), 9, Caps())], 5)
     names = ["key", "client", "clock_ms", "event_id", "closes", "timeout_ms", "payload_amount", KEY_GROUP, ADMISSION]
     assert rows.schema.names == names
     assert rows.column(KEY_GROUP).to_pylist() == [5, 5]
@@ -184,22 +191,22 @@ def test_the_columns_of_the_rows() -> None:
 def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
     bare = SMALL.remove(SMALL.get_field_index("payload_amount"))
     log = [mark_admitted(table_of(["a"], bare), 7, None), mark_admitted(table_of(["b"]), 7, Caps())]
-    first, second = log_of(typed_rows(log, 0))
-    assert (admitted_with(first), first.column_names) == (None, bare.names)
-    assert (admitted_with(second), second.column_names) == (Caps(), SMALL.names)
+    first, second = log_of(read_typed_rows(log, 0))
+    assert (read_admission_caps(first), first.column_names) == (None, bare.names)
+    assert (read_admission_caps(second), second.column_names) == (Caps(), SMALL.names)
 
 
 def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then() -> None:
     bare = SMALL.remove(SMALL.get_field_index("payload_amount"))
     log = [mark_admitted(table_of(["a", "b"]), 7, CAPS), mark_admitted(table_of(["c"], bare), 7, None)]
-    rows = typed_rows(log, 0)
+    rows = read_typed_rows(log, 0)
     coded, texts = code_admissions(rows)
     assert coded.schema.equals(coded_schema(rows.schema))
     assert len(texts) == 2
     told = decode_admissions(coded, [*texts, *texts, json.dumps({"turn": 9, "late_before_ms": 0})])
     assert [len(table) for table in log_of(told)] == [2, 1]
     disordered = told.take(pa.array([2, 1, 0]))
-    assert [admitted_with(table) for table in log_of(disordered)] == [CAPS, None]
+    assert [read_admission_caps(table) for table in log_of(disordered)] == [CAPS, None]
     assert comes_back(disordered, stored(log_of(rows.take(pa.array([2, 1, 0])))))
     assert not comes_back(disordered, log)
     later = decode_admissions(*code_admissions(rows, lambda columns: [*columns, "payload_new"]))
@@ -209,12 +216,12 @@ def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then(
         ["payload_new"],
     ]
     assert later.drop_columns([ADMISSION]).equals(rows.drop_columns([ADMISSION]))
-    assert log_of(decode_admissions(*code_admissions(typed_rows([], 0, SMALL)))) == []
+    assert log_of(decode_admissions(*code_admissions(read_typed_rows([], 0, SMALL)))) == []
 
 
 def test_a_log_that_lost_or_changed_a_row_does_not_come_back() -> None:
     log = [mark_admitted(table_of(["a", "b"]), 7, CAPS), mark_admitted(table_of(["c"]), 8, None)]
-    rows = typed_rows(log, 0)
+    rows = read_typed_rows(log, 0)
     assert comes_back(rows, stored(log_of(rows)))
     wrong = {
         "a row less": [log[0].slice(1), log[1]],
@@ -229,7 +236,7 @@ def test_a_log_that_lost_or_changed_a_row_does_not_come_back() -> None:
 
 
 def test_an_empty_log_has_no_rows() -> None:
-    rows = typed_rows([], 0, SMALL)
+    rows = read_typed_rows([], 0, SMALL)
     assert rows.schema.equals(canonical_schema(SMALL))
     assert log_of(rows) == []
 
@@ -249,6 +256,6 @@ def test_the_pieces_of_one_batch_stay_one_batch() -> None:
         *wide.log_tables(mark_admitted(table_of(ids), 7, CAPS)),
         *wide.log_tables(mark_admitted(table_of(["z"]), 8, CAPS)),
     ]
-    again = log_of(typed_rows(log, 0))
+    again = log_of(read_typed_rows(log, 0))
     assert [continues(table) for table in again] == [False, *[True] * (len(log) - 2), False]
     assert [name for table in again for name in table.column(schema.EVENT_ID).to_pylist()] == [*ids, "z"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.admission import admit
-from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
+from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import schema
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CLIENTS = ["acme", "globex", "initech", None, "acme", "hooli"]
 @given(st.dictionaries(st.text(), st.integers(1, NEVER_MS)))
 def test_what_was_kept_is_had_again(timeouts: dict[str, int]) -> None:
     kept = keep_timeouts(timeouts)
-    assert kept_timeouts(kept.fingerprint, lambda: kept.blob) == timeouts
+    assert read_kept_timeouts(kept.fingerprint, lambda: kept.blob) == timeouts
     assert keep_timeouts(dict(reversed(timeouts.items()))) == kept
 
 
@@ -48,7 +48,7 @@ def test_groups_that_keep_the_same_read_and_open_it_once() -> None:
     def reader(group: int) -> Callable[[], bytes]:
         return lambda: read.append(group) or kept.blob  # type: ignore[func-returns-value]
 
-    first, second = (kept_timeouts(bytes(bytearray(kept.fingerprint)), reader(group)) for group in (1, 2))
+    first, second = (read_kept_timeouts(bytes(bytearray(kept.fingerprint)), reader(group)) for group in (1, 2))
     assert first is second
     assert read == [1]
 
@@ -58,7 +58,7 @@ def test_what_was_not_asked_for_in_a_long_time_is_forgotten() -> None:
     read: list[int] = []
 
     def ask(number: int) -> Mapping[str, int]:
-        return kept_timeouts(kept[number].fingerprint, lambda: read.append(number) or kept[number].blob)  # type: ignore[func-returns-value]
+        return read_kept_timeouts(kept[number].fingerprint, lambda: read.append(number) or kept[number].blob)  # type: ignore[func-returns-value]
 
     for number in (*range(20), 0, 19):
         assert ask(number) == {"acme": number + 1}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.key_group.decided import decided_rows
+from sessionizer.core.key_group.decided import decide_rows
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import canonical_schema
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
@@ -80,7 +80,7 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     new = old.fresh(key_groups)
     events = schema.event_schema(old.shared.payload, old.shared.rules.clock)
     found = [
-        decided_rows(group.read(), number, old.shared, old.final_by, events)
+        decide_rows(group.read(), number, old.shared, old.final_by, events)
         for number, group in enumerate(old.groups)
         if group.log
     ]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import packing, schema
-from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, typed_rows
+from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, read_typed_rows
 from sessionizer.core.wire.codec import decode, mark_admitted
-from sessionizer.core.wire.packing import packed, shares
+from sessionizer.core.wire.packing import pack_shares, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def rows_of(events: list[tuple[str, int]]) -> pa.Table:
             "payload_amount": pa.array([float("nan")] * len(keys), pa.float64()),
         }
         log.append(mark_admitted(pa.table(columns), turn, Caps(max_events=3)))
-    return typed_rows(log, 0)
+    return read_typed_rows(log, 0)
 
 
 @pytest.mark.usefixtures("divided_at_once")
@@ -69,7 +69,7 @@ def test_each_group_gets_its_rows_and_all_of_them(
         of_group.setdefault(share.group, []).append(share.blob)
     assert set(of_group) == set(groups)
     for group, found in of_group.items():
-        log = packed(random.Random(seed).sample(found, len(found)))
+        log = pack_shares(random.Random(seed).sample(found, len(found)))
         assert log.whole
         tables = [decode(blob) for blob in log.blobs]
         assert log.events == [table.num_rows for table in tables]
@@ -90,7 +90,7 @@ def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = rows_of([("a", 1), ("b", 2)])
     (share,) = (found.blob for found in shares([_batch(rows)], GROUP))
     monkeypatch.setattr(packing, "log_of", lambda rows: log_of(rows)[:1])
-    assert not packed([share]).whole
+    assert not pack_shares([share]).whole
 
 
 def test_rows_of_a_large_group_come_back_too(monkeypatch: pytest.MonkeyPatch) -> None:

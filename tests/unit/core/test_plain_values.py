@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.definition.plain_values import order_of, plain_values, written
+from sessionizer.core.definition.plain_values import format_value, order_of, plain_values
 from sessionizer.core.wire.json_text import json_objects
 
 FAR_US = 2**62
@@ -58,7 +58,7 @@ def test_a_value_of_any_type_is_plain_python_and_json(case: tuple[pa.Array, list
 
 def test_nan_is_itself_in_text_and_json() -> None:
     values = pa.array([[("k", NAN)]], pa.map_(pa.string(), pa.float64()))
-    assert [written(value) for value in plain_values(values)] == ["[['k', nan]]"]
+    assert [format_value(value) for value in plain_values(values)] == ["[['k', nan]]"]
     assert json_objects(pa.table({"c": values})) == ['{"c": {"k": "NaN"}}']
 
 
@@ -75,12 +75,12 @@ def test_nan_is_itself_in_text_and_json() -> None:
     ],
 )
 def test_some_values_that_look_different_are_the_same(one: object, other: object) -> None:
-    assert written(one) == written(other)
+    assert format_value(one) == format_value(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [(None, "None"), (1, "1"), (b"a", "a"), ([1], [1, None])])
 def test_others_are_not(one: object, other: object) -> None:
-    assert written(one) != written(other)
+    assert format_value(one) != format_value(other)
 
 
 def test_nulls_come_before_values_and_values_before_nan() -> None:

@@ -17,7 +17,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.deployment import upgrade_planning
-from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.approval import approve_spec
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts.engine import STATE
 from sessionizer.errors import EngineChanged, NotAccepted, PlanChanged, UnreadableLineage
@@ -53,7 +53,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> NoReturn:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("sessionizer.cli.state_commands.operations.started_spark", start)
+    monkeypatch.setattr("sessionizer.cli.state_commands.operations.start_spark", start)
 
 
 @pytest.fixture
@@ -120,9 +120,9 @@ def test_a_plan_that_is_not_accepted_is_not_carried_out(home: StreamHome, lineag
 def test_neither_a_start_nor_its_form_takes_what_must_be_accepted(home: StreamHome, lineage: str) -> None:
     folder = write_spec(home, **mapping(key="device"))
     with pytest.raises(NotAccepted):
-        approved_spec(home, folder, "clicks")
+        approve_spec(home, folder, "clicks")
     write_spec(home, trigger_interval="2 seconds")
-    assert [change.field for change in approved_spec(home, folder, "clicks").changes] == ["trigger_interval"]
+    assert [change.field for change in approve_spec(home, folder, "clicks").changes] == ["trigger_interval"]
     home.lineage(lineage).open_sessions.unlink()
     OpenSessions(home.lineage(lineage).open_sessions).learn(2, [])
     changed = StreamSpec.model_validate({"name": "clicks", **clicks_spec(), **mapping(key="device")})

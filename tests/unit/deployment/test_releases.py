@@ -17,7 +17,7 @@ from sessionizer.deployment.releases import (
     InstalledRelease,
     ReleaseChoice,
     choose_release,
-    installed_releases,
+    list_installed_releases,
     programs_needed,
     release_for_next_start,
     release_to_return,
@@ -79,7 +79,7 @@ def test_what_to_install_is_said_exactly() -> None:
 @pytest.mark.parametrize("given", ["releases", "/no/such/folder"])
 def test_a_folder_that_is_none_is_refused(given: str) -> None:
     with pytest.raises(InvalidSpec) as raised:
-        installed_releases({RELEASES_VARIABLE: given})
+        list_installed_releases({RELEASES_VARIABLE: given})
     assert (raised.value.field, raised.value.value) == (RELEASES_VARIABLE, given)
 
 
@@ -97,8 +97,8 @@ def folder_of_releases(folder: Path, monkeypatch: pytest.MonkeyPatch, **packages
 def test_versions_are_read_from_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"pyspark": "4.1.1"}
     environment = folder_of_releases(tmp_path, monkeypatch, first=PACKAGES, unrelated=other)
-    assert installed_releases(environment) == [InstalledRelease(tmp_path / "first" / "bin" / "python", BEFORE)]
-    assert installed_releases({}) == []
+    assert list_installed_releases(environment) == [InstalledRelease(tmp_path / "first" / "bin" / "python", BEFORE)]
+    assert list_installed_releases({}) == []
 
 
 def test_a_driver_of_another_environment_finds_nothing_of_the_default_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.approval import approve_spec
 from sessionizer.deployment.running_spec import (
     EDITED_AGAIN,
     RunningSpec,
@@ -63,7 +63,7 @@ def approve(home: StreamHome, folder: Path, **changes: Any) -> None:
     """What the form of ``visits.start`` does with its box checked."""
     folder.mkdir(exist_ok=True)
     (folder / "visits.yaml").write_text(spec(**changes).model_dump_json(by_alias=True))
-    given = approved_spec(home, folder, "visits").fingerprint
+    given = approve_spec(home, folder, "visits").fingerprint
     write_desired(home, DesiredState.RUNNING, by="DAG visits.start", why="", approved=given)
 
 

@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from sessionizer.errors import LookupNotInstalled
 from sessionizer.fleet.lookup import samples
 from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.samples import refused_rows
+from sessionizer.fleet.lookup.samples import read_refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 
@@ -139,7 +139,7 @@ def test_the_scan_ends_when_no_older_file_can_change_the_answer(locations: dict[
 
 
 def test_refused_rows_by_reason(locations: dict[str, str]) -> None:
-    found = refused_rows("clicks", locations, int(at(1).timestamp() * 1000), within_s=PATIENCE_S)
+    found = read_refused_rows("clicks", locations, int(at(1).timestamp() * 1000), within_s=PATIENCE_S)
     assert [(each["reason"], each["count"]) for each in found["reasons"]] == [("malformed", 4), ("null_key", 1)]
     worst = found["reasons"][0]
     assert [row["batch_id"] for row in worst["rows"]] == [4, 3, 2]

@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Ending
-from sessionizer.fleet.operation_words import TOLD_FOR_MS, returned_line
+from sessionizer.fleet.operation_words import TOLD_FOR_MS, describe_automatic_rollback
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ def rollback(home: StreamHome) -> OperationRecord:
 
 
 def test_an_automatic_rollback_is_told_for_a_day(rollback: OperationRecord) -> None:
-    line = returned_line([rollback], "no batch", rollback.step_at + TOLD_FOR_MS)
+    line = describe_automatic_rollback([rollback], "no batch", rollback.step_at + TOLD_FOR_MS)
     assert line is not None
     assert all(part in line for part in ("lineage new", "no batch", "lineage old"))
-    assert returned_line([rollback], "no batch", rollback.step_at + TOLD_FOR_MS + 1) is None
+    assert describe_automatic_rollback([rollback], "no batch", rollback.step_at + TOLD_FOR_MS + 1) is None
 
 
 def test_other_operations_are_not(rollback: OperationRecord) -> None:
     now = rollback.step_at
-    assert returned_line([], None, now) is None
+    assert describe_automatic_rollback([], None, now) is None
     for other in (replace(rollback, by="alice"), replace(rollback, outcome=Ending.ABANDONED)):
-        assert returned_line([other], "why", now) is None
-    assert returned_line([rollback, replace(rollback, by="alice")], "why", now) is None
+        assert describe_automatic_rollback([other], "why", now) is None
+    assert describe_automatic_rollback([rollback, replace(rollback, by="alice")], "why", now) is None

@@ -14,7 +14,7 @@ from upath import UPath
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.fleet.table_queries import table_place
-from sessionizer.home.data_files import names_in, publish_json, remove_tree
+from sessionizer.home.data_files import list_names, publish_json, remove_tree
 from sessionizer.home.data_reach import make_writable
 from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
@@ -98,24 +98,24 @@ def test_a_file_is_whole_when_it_has_its_name_and_a_second_time_changes_nothing(
     for _ in range(2):
         publish_json(folder / "a.json", {"floor_ms": 7})
         assert json.loads((folder / "a.json").read_text()) == {"floor_ms": 7}
-    assert names_in(folder) == ["a.json"]
+    assert list_names(folder) == ["a.json"]
 
 
 def test_what_is_not_there_has_no_names(folder: DataPath) -> None:
-    assert names_in(folder / "none") == []
+    assert list_names(folder / "none") == []
 
 
 def test_a_folder_goes_with_all_that_is_in_it(folder: DataPath) -> None:
     (folder / "a" / "b").mkdir(parents=True)
     (folder / "a" / "b" / "c").write_bytes(b"0")
     remove_tree(folder / "a")
-    assert names_in(folder) == []
+    assert list_names(folder) == []
 
 
 def test_a_folder_is_proven_writable_and_left_empty(folder: DataPath) -> None:
     for _ in range(2):
         make_writable(folder / "new", "the stream's tables directory")
-        assert names_in(folder / "new") == []
+        assert list_names(folder / "new") == []
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, reviewed: Reviewed) -> None:

@@ -17,7 +17,7 @@ from sessionizer.checkpoint.state_files import version_files
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
 from sessionizer.inspection.inspect import inspect
 from sessionizer.inspection.soundness import spark_says
-from sessionizer.inspection.timeline import advance, kept_batches
+from sessionizer.inspection.timeline import advance, list_kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_a_checkpoint_tells_what_it_is() -> None:
 
 def test_a_timeline_says_what_each_batch_read_and_wrote() -> None:
     files = fabricated(3, ends=lambda batch: {"clicks": {"0": 10 * (batch + 1), "1": 5 * batch}}).files()
-    batches = kept_batches(*read_logs(files), version_files(files), files)
+    batches = list_kept_batches(*read_logs(files), version_files(files), files)
     assert [batch.batch_id for batch in batches] == [0, 1, 2]
     assert [batch.read["0"] for batch in batches] == [None, "15 records", "15 records"]
     assert [batch.at_ms for batch in batches] == [FIRST_MS, FIRST_MS + 1000, FIRST_MS + 2000]

@@ -27,7 +27,7 @@ from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.lineage.figures import BatchFacts, Figures
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.abandoned import find_abandoned_lineages
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHom
     advice = remedy_for(raised.value)
     assert str(before) in advice
     assert all(command in advice for command in ("`sessionizer rollback clicks`", "`sessionizer promote clicks`"))
-    assert abandoned_lineages(home) == []
+    assert find_abandoned_lineages(home) == []
     reviewed(promote_lineage(home, "ann"))
     assert CanaryWatch.begun_by(home, "b") is None
     assert "needs no promotion" in promote_lineage(home, "ann")

@@ -21,9 +21,9 @@ from sessionizer.lineage.fingerprint import (
     SPARK,
     Fingerprint,
     code_digest,
-    kept_fingerprint,
     other_line,
     present_fingerprint,
+    read_fingerprint,
     require_same_engine,
     write_fingerprint,
 )
@@ -64,7 +64,7 @@ def test_a_lineage_of_an_earlier_release_ran_by_what_that_release_pinned(home: S
     lineage = start_lineage(home)
     FINGERPRINT_FILE.of(home, lineage).path.unlink()
     assert FINGERPRINT_FILE.of(home, lineage).require() is None
-    assert kept_fingerprint(home, lineage) == Fingerprint("", EARLIER)
+    assert read_fingerprint(home, lineage) == Fingerprint("", EARLIER)
     require_same_engine(home, lineage)
 
 

@@ -11,7 +11,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.lineage.source_ids import (
     SOURCE_IDS_FILE,
-    known_ids,
+    choose_known_ids,
     note_source_ids,
     read_source_ids,
     require_same_source,
@@ -37,7 +37,7 @@ READ = {"a": {"0": 5, "1": 0}, "b": {"0": 0}}
     ],
 )
 def test_only_what_was_read_has_an_identity(source: dict[str, Any], offset: Any, known: dict[str, str]) -> None:
-    assert known_ids({"a": "A", "b": "B"}, source, offset) == known
+    assert choose_known_ids({"a": "A", "b": "B"}, source, offset) == known
 
 
 @pytest.mark.parametrize("now", [{"a": "A"}, {"a": "A", "b": "B"}, {}, {"b": "B"}])

@@ -14,10 +14,21 @@ from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.errors import InvalidSpec, MigrationRefused
-from sessionizer.migrations.compiled import columns_after, compile_migration, compile_migrations, describe_migration
-from sessionizer.migrations.pending import AppliedMigration, applied_now, migration_digest, pending_migrations
+from sessionizer.migrations.compiled import (
+    compile_migration,
+    compile_migrations,
+    describe_migration,
+    list_columns_after,
+)
+from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations, record_applied
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
+from sessionizer.stream_spec.decisions import (
+    changes_between,
+    decisions_of,
+    document_of,
+    list_decisions,
+    spec_fingerprint,
+)
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import Stage, clicks_spec
@@ -41,7 +52,7 @@ def migrations(*described: dict[str, Any]) -> list[Migration]:
 
 
 def applied(*described: dict[str, Any]) -> tuple[AppliedMigration, ...]:
-    return applied_now(migrations(*described), 7)
+    return record_applied(migrations(*described), 7)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +137,8 @@ def test_one_migration_sees_the_columns_that_the_one_before_left() -> None:
     )
     found = compile_migrations("clicks", both, ["page", "type"])
     assert [each.column for each in found[-1].payload] == ["page", "type"]
-    assert columns_after(["page", "type"], found) == columns_after(["page"], found) == {"page", "type"}
-    assert columns_after(["page", "type"], found[:1]) == {"page", "kind"}
+    assert list_columns_after(["page", "type"], found) == list_columns_after(["page"], found) == {"page", "type"}
+    assert list_columns_after(["page", "type"], found[:1]) == {"page", "kind"}
     with pytest.raises(MigrationRefused, match="it drops 'kind'"):
         compile_migrations("clicks", [both[1], both[0]], ["page", "type"])
 
@@ -139,7 +150,7 @@ def spec(*described: dict[str, Any]) -> StreamSpec:
 def test_a_spec_without_migrations_is_the_spec_that_it_was() -> None:
     document = document_of(spec())
     document.pop("migrations")
-    assert changes_between(decided_by(document), decisions_of(spec())) == ()
+    assert changes_between(list_decisions(document), decisions_of(spec())) == ()
     assert spec_fingerprint(spec()) != spec_fingerprint(spec(A))
     with pytest.raises(ValidationError, match="no other migration"):
         spec(A, {**B, "id": "a"})

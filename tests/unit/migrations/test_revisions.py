@@ -37,7 +37,7 @@ from sessionizer.migrations.graph import (
     UnknownRevision,
     bring_to,
     line_of,
-    released_line,
+    order_revisions,
     revisions_before_head,
 )
 from support.places import REPOSITORY
@@ -106,7 +106,7 @@ def test_two_heads_or_a_gap_fail_with_their_remedy(revisions: list[Revision], re
 
 
 def test_the_head_is_the_revision_that_is_written() -> None:
-    assert released_line()[-1].revision == rows.REVISION, "add a module to sessionizer.migrations.versions"
+    assert order_revisions()[-1].revision == rows.REVISION, "add a module to sessionizer.migrations.versions"
 
 
 # What was released stays as it was

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS_FILE
 
-from sessionizer.spark.ingest.kafka_values.protobuf import parsed_message
+from sessionizer.spark.ingest.kafka_values.protobuf import parse_message
 from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
 from support.streams.example_streams import EXAMPLES, values_of
 
@@ -80,7 +80,7 @@ def as_column(value: Any, name: str) -> Any:
 def test_each_simple_type_comes_with_each_of_its_values(name: str) -> None:
     given, wanted = SIMPLE[name]
     one, many = name.lower(), f"{name.lower()}_list"
-    row = parsed_message(descriptor(), "All", written(**{one: given, many: [given, given]}))
+    row = parse_message(descriptor(), "All", written(**{one: given, many: [given, given]}))
     assert row is not None
     assert row.keys() == {one, many}
     assert as_column(row[one], one) == wanted
@@ -90,14 +90,14 @@ def test_each_simple_type_comes_with_each_of_its_values(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_messages_come_as_values(name: str) -> None:
     given, wanted = KNOWN[name]
-    row = parsed_message(descriptor(), "All", written(**{name.lower(): given}))
+    row = parse_message(descriptor(), "All", written(**{name.lower(): given}))
     assert row is not None
     assert as_column(row[name.lower()], name.lower()) == wanted
 
 
 def test_nested_messages_lists_maps_and_numbers_of_enums() -> None:
     content = (EXAMPLES / "protobuf_clicks.desc").read_bytes()
-    rows = [parsed_message(content, "shop.Click", value) for value in values_of("protobuf_clicks")]
+    rows = [parse_message(content, "shop.Click", value) for value in values_of("protobuf_clicks")]
     assert [row and row["event_id"] for row in rows] == ["e-1", "e-2", "e-3", "e-4", "e-5", "e-6", None, None, None]
     view, purchase, _, unheard, *_ = rows
     assert view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessionizer.errors import SourceForbidden, SourceMissing
-from sessionizer.spark.ingest.topics import ASKED, judged_ids, kafka_settings, settled_answers, topics_of
+from sessionizer.spark.ingest.topics import ASKED, ask_until_settled, kafka_settings, require_ids, topics_of
 from sessionizer.spark.internals.kafka_admin import Fault, Topic
 from sessionizer.stream_spec.document.source import KafkaSource
 
@@ -20,7 +20,7 @@ def source(**fields: object) -> KafkaSource:
 
 
 def test_a_broker_without_ids_has_none() -> None:
-    assert judged_ids("clicks", "b:1", {"a": THERE, "b": Topic(None, readable=True)}) == {"a": "A"}
+    assert require_ids("clicks", "b:1", {"a": THERE, "b": Topic(None, readable=True)}) == {"a": "A"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_broker_without_ids_has_none() -> None:
 )
 def test_what_cannot_be_read_is_named(answer: Topic | Fault, error: type[SourceMissing | SourceForbidden]) -> None:
     with pytest.raises((SourceMissing, SourceForbidden)) as caught:
-        judged_ids("clicks", "b:1", {"a": THERE, "b": answer})
+        require_ids("clicks", "b:1", {"a": THERE, "b": answer})
     assert type(caught.value) is error
     assert (caught.value.stream, caught.value.field, caught.value.name) == ("clicks", "source.topic", "b")
     assert caught.value.place == "b:1"
@@ -49,13 +49,13 @@ def test_a_topic_that_is_missing_is_asked_about_again(there_at: int, asked: int)
         times.append(len(times) + 1)
         return {"a": THERE, "b": THERE if times[-1] >= there_at else GONE}
 
-    answers = settled_answers(ask, pause_s=0)
+    answers = ask_until_settled(ask, pause_s=0)
     assert (len(times), answers["b"] == THERE) == (asked, there_at <= ASKED)
 
 
 def test_nobody_waits_for_a_right() -> None:
     answers: list[dict[str, Topic | Fault]] = [{"a": SHUT}]
-    assert settled_answers(answers.pop, pause_s=0) == {"a": SHUT}
+    assert ask_until_settled(answers.pop, pause_s=0) == {"a": SHUT}
 
 
 def test_settings_are_those_of_the_reader_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,13 @@ from sessionizer.stream_spec.decisions import (
     Change,
     Decisions,
     changes_between,
-    decided_by,
     decisions_of,
     document_of,
+    list_decisions,
 )
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def test_no_field_is_forgotten(source: str) -> None:
 def test_a_spec_comes_back_from_its_record(source: str, tmp_path: Path) -> None:
     spec = StreamSpec.model_validate(changed({"source": GIVEN[source], "mapping/client": "c", **FILLED}))
     document = json.loads(json.dumps(document_of(spec)))
-    assert recorded_spec(document, tmp_path) == spec
-    assert decided_by(document) == decisions_of(spec)
+    assert parse_recorded_spec(document, tmp_path) == spec
+    assert list_decisions(document) == decisions_of(spec)
 
 
 def test_a_record_that_this_release_refuses_is_named_with_its_file_and_field(
@@ -144,5 +144,5 @@ def test_a_record_that_this_release_refuses_is_named_with_its_file_and_field(
 ) -> None:
     document = document_of(StreamSpec.model_validate(changed({})))
     with pytest.raises(InvalidSpec) as raised:
-        recorded_spec({**document, "rules": {**document["rules"], "older": 1}}, tmp_path / "spec.json")
+        parse_recorded_spec({**document, "rules": {**document["rules"], "older": 1}}, tmp_path / "spec.json")
     reviewed(raised.value)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sessionizer.control.records.operation_record import Ending, OperationRecord
-from sessionizer.state.downtime import BASE_S, BYTES_PER_S, expected_downtime, seconds_down
+from sessionizer.state.downtime import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
 from support.verbs.begun_restore import begun_restore
 
 
@@ -35,7 +35,7 @@ def test_the_wait_for_the_driver_is_no_downtime() -> None:
 def test_measured_by_the_same_verb_else_any_else_guessed(
     verb: str, operations: list[OperationRecord], seconds: float, named: str
 ) -> None:
-    found = expected_downtime(verb, operations, 100_000_000)
+    found = estimate_downtime(verb, operations, 100_000_000)
     assert found.seconds == pytest.approx(seconds)
     assert named in found.basis
     assert named in found.line()

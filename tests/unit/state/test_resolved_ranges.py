@@ -30,7 +30,7 @@ from sessionizer.state.restores.typed_range import (
     FileNames,
     FileTimes,
     Versions,
-    wanted_range,
+    parse_range,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def files(*names: str) -> list[SeenFile]:
     ],
 )
 def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wanted: object) -> None:
-    assert wanted_range(typed, source) == wanted
+    assert parse_range(typed, source) == wanted
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wa
 )
 def test_what_is_no_range_of_the_source_is_refused_with_what_is_allowed(typed: str, source: str, allowed: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        wanted_range(typed, source)
+        parse_range(typed, source)
     assert refused.value.field == "--exclude"
     assert allowed in refused.value.allowed
 

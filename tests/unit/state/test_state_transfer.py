@@ -24,13 +24,13 @@ from sessionizer.lineage.excluded_ranges import (
     read_excluded_ranges,
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_abandoned, remove_lineage
+from sessionizer.state.lineages.abandoned import find_abandoned_lineages, remove_abandoned, remove_lineage
 from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 from sessionizer.state.lineages.state_transfer import (
     PackedGroup,
     StateTransfer,
+    check_packing,
     disagreement,
-    lost_in_packing,
     records_beside,
     settle,
     write_records,
@@ -61,12 +61,12 @@ def test_what_differs_is_named_by_its_group(reviewed: Reviewed) -> None:
 
 def test_what_was_packed_otherwise_than_given_is_named_by_its_group(reviewed: Reviewed) -> None:
     packed = {0: PackedGroup(2, whole=True, blobs=("a",)), 3: PackedGroup(1, whole=True, blobs=("b",))}
-    assert lost_in_packing({0: 2, 3: 1}, packed) is None
-    reviewed(lost_in_packing({0: 2, 3: 2}, packed))
-    reviewed(lost_in_packing({0: 2}, packed))
-    reviewed(lost_in_packing({0: 2, 1: 4, 3: 1}, packed))
+    assert check_packing({0: 2, 3: 1}, packed) is None
+    reviewed(check_packing({0: 2, 3: 2}, packed))
+    reviewed(check_packing({0: 2}, packed))
+    reviewed(check_packing({0: 2, 1: 4, 3: 1}, packed))
     torn = {**packed, 0: packed[0]._replace(whole=False)}
-    reviewed(lost_in_packing({0: 2, 3: 1}, torn))
+    reviewed(check_packing({0: 2, 3: 1}, torn))
 
 
 def stream_at(root: Path) -> StreamHome:
@@ -139,7 +139,7 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
     for batch in ("0", "1"):
         (offsets / batch).touch()
     activate_lineage(home, active, first)
-    assert set(abandoned_lineages(home)) == {killed, hardly_begun}
+    assert set(find_abandoned_lineages(home)) == {killed, hardly_begun}
 
 
 def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_active_is_abandoned(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_acti
     done = new_operation(home, "restore", "ab", "ann", (first, 41), savepoint="nightly")
     write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
     activate_lineage(home, active, begun_with)
-    assert abandoned_lineages(home) == [killed]
+    assert find_abandoned_lineages(home) == [killed]
 
 
 class Killed(BaseException):
@@ -174,7 +174,7 @@ def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_
         raise Killed
 
     monkeypatch.setattr(shutil, "rmtree", die)
-    while abandoned_lineages(home):
+    while find_abandoned_lineages(home):
         with pytest.raises(Killed):
             remove_lineage(home, killed)
         deaths += 1
@@ -202,9 +202,9 @@ def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: P
     ORIGIN_FILE.of(home, lineage).write(Origin("seed", 7))
     write_records(home, lineage, StateTransfer(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
     assert active_lineage(home) is None
-    assert abandoned_lineages(home) == [lineage]
+    assert find_abandoned_lineages(home) == [lineage]
     assert ORIGIN_FILE.of(home, lineage).require() == Origin("seed", 7, None, NO_BATCH)
     activate_lineage(home, lineage, None)
     settle(home, lineage, kept)
     assert (active_lineage(home), TYPES_FILE.of(home, lineage).require()) == (lineage, kept)
-    assert abandoned_lineages(home) == []
+    assert find_abandoned_lineages(home) == []

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.home.roots import data_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.stream_copy import COPIES, StreamCopy, new_copy
@@ -55,7 +55,7 @@ def test_nothing_is_left_of_a_copy_that_fails(home: StreamHome) -> None:
 
 def test_a_copy_that_a_killed_command_left_goes_after_a_day(home: StreamHome) -> None:
     now = epoch_ms()
-    killed, young, finished = (StreamCopy(home, minted_id(now - age)) for age in (2 * DAY_MS, 60_000, 3 * DAY_MS))
+    killed, young, finished = (StreamCopy(home, mint_id(now - age)) for age in (2 * DAY_MS, 60_000, 3 * DAY_MS))
     for copy in (killed, young, finished):
         copy.home.prepare()
     record = new_operation(finished.home, "upgrade", "0" * 16, "ann", ("", -1))

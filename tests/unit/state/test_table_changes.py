@@ -13,8 +13,8 @@ from sessionizer.home.data_files import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.change_watch import ChangeWatch
-from sessionizer.state.lineages.table_changes import changes_after
-from sessionizer.state.lineages.told_changes import KEPT, ToldChanges, changes_of_active
+from sessionizer.state.lineages.table_changes import list_changes_after
+from sessionizer.state.lineages.told_changes import KEPT, NotifiedChanges, changes_of_active
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def append(table: Path, *, by: str | None = None, note: str | None = None) -> No
 
 
 def told(table: Path, version: int = 0) -> list[tuple[int, str]]:
-    _, changes = changes_after(table, "sessions", version, {OURS})
+    _, changes = list_changes_after(table, "sessions", version, {OURS})
     return [(change.version, change.operation) for change in changes]
 
 
@@ -63,8 +63,8 @@ def test_a_log_that_was_cut_is_read_from_where_it_begins(table: Path) -> None:
     for _ in range(3):
         append(table)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
-    assert changes_after(table, "sessions", 0, {OURS}) == (0, [])
-    version, changes = changes_after(table, "sessions", 0, {OURS}, cut=True)
+    assert list_changes_after(table, "sessions", 0, {OURS}) == (0, [])
+    version, changes = list_changes_after(table, "sessions", 0, {OURS}, cut=True)
     assert (version, [change.version for change in changes]) == (3, [2, 3])
 
 
@@ -92,6 +92,6 @@ def test_each_change_is_told_once_over_drivers_and_the_newest_are_kept(tmp_path:
 @pytest.mark.parametrize("content", ["", "{", '{"looked": 3}', '{"changes": [{"version": "x"}]}'])
 def test_a_damaged_record_ends_no_stream(tmp_path: Path, content: str) -> None:
     (tmp_path / "table_changes.json").write_text(content)
-    record = ToldChanges(tmp_path / "table_changes.json")
+    record = NotifiedChanges(tmp_path / "table_changes.json")
     record.note({"/lake/sessions": 3}, [])
     assert json.loads((tmp_path / "table_changes.json").read_text())["looked"] == {"/lake/sessions": 3}

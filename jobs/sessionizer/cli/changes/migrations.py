@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.home.clock import epoch_ms, moment_text
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
@@ -117,10 +117,10 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
     from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
     say("starting Spark to try the migrations")
-    spark = started_spark("sessionizer migration check", master)
-    folder = where.seeds / f"preview-{minted_id(epoch_ms())}"
+    spark = start_spark("sessionizer migration check", master)
+    folder = where.seeds / f"preview-{mint_id(epoch_ms())}"
     try:
-        with named_failures(spec.name):
+        with translate_failures(spec.name):
             return preview_migrations(MigratedEvents(spark, where, read_committed_batch(where), pending, folder))
     finally:
         remove_tree(folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import is_local
 from sessionizer.state.proof.batches import BATCHES
@@ -43,8 +43,8 @@ def prove(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
 
     say(f"starting Spark to replay batches of {stream}")
-    spark = started_spark(f"sessionizer prove {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream):
+    spark = start_spark(f"sessionizer prove {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream):
         kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
     spark.stop()
     proof = kept.proof

@@ -9,7 +9,7 @@ import typer
 
 from sessionizer.cli.inspect.inspection_words import finding_lines, inspection_lines
 from sessionizer.cli.places import AsJson, Master, spark_master
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
 from sessionizer.home.roots import folder_at, is_local
 
@@ -57,8 +57,8 @@ def _counted(found: Inspection, master: str | None, *, local_data: bool) -> list
     from sessionizer.spark.state.foreign_rows import count_rows  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows of the state")
-    spark = started_spark("sessionizer checkpoint inspect", master, local_data=local_data)
-    with named_failures("checkpoint"):
+    spark = start_spark("sessionizer checkpoint inspect", master, local_data=local_data)
+    with translate_failures("checkpoint"):
         counts = count_rows(spark, found)
     spark.stop()
     return counts

@@ -12,15 +12,15 @@ from sessionizer.cli.inspect.look import Look
 from sessionizer.cli.inspect.words import moment, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import Retained, retained_batch
+from sessionizer.state.lineages.retained import RetainedBatch, find_retained_batch
 from sessionizer.state.savepoints.manifest import Kind
-from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.comparison import Comparison
     from sessionizer.state.savepoints.manifest import Manifest
 
-    Side = Retained | tuple[SavepointHome, Manifest]
+    Side = RetainedBatch | tuple[SavepointHome, Manifest]
 
 _Which = Annotated[
     str, typer.Argument(help="A batch of the active lineage, LINEAGE or LINEAGE:BATCH, or a canonical savepoint.")
@@ -58,11 +58,11 @@ def compare(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
     say(f"starting Spark to compare two states of {stream}")
-    spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream), reading_state(spark):
+    spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream), reading_state(spark):
         found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
         for side in sides:
-            if isinstance(side, Retained):
+            if isinstance(side, RetainedBatch):
                 side.require_unchanged()
     if as_json:
         typer.echo(json.dumps({"before": name_of(sides[0]), "now": name_of(sides[1]), **asdict(found)}, indent=1))
@@ -78,13 +78,13 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
     removes the batch meanwhile.
     """
     if text.isdecimal():
-        return retained_batch(home, int(text))
+        return find_retained_batch(home, int(text))
     lineage, _, batch = text.partition(":")
     if not is_identifier(lineage) or (batch and not batch.isdecimal()):
         raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
     if batch or store_at(home.lineage(lineage).records).exists():
-        return retained_batch(home, int(batch) if batch else None, lineage)
-    known = {each.id for each in savepoints_in(shelf, epoch_ms())}
+        return find_retained_batch(home, int(batch) if batch else None, lineage)
+    known = {each.id for each in list_savepoints(shelf, epoch_ms())}
     if lineage not in known:
         raise NothingToShow(home.name, f"it has no lineage or savepoint {lineage}")
     found, manifest = complete_savepoint(shelf, lineage, epoch_ms())
@@ -98,14 +98,14 @@ def open_events(spark: SparkSession, side: Side) -> DataFrame:
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
     from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
 
-    if isinstance(side, Retained):
+    if isinstance(side, RetainedBatch):
         return read_open_events(spark, Look.of(spark, side).state)
     return saved_events(spark, *side)
 
 
 def name_of(side: Side) -> str:
     """Name a side, for users and programs."""
-    if isinstance(side, Retained):
+    if isinstance(side, RetainedBatch):
         return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
     return f"savepoint {side[1].id}, batch {side[1].batch_id} of {moment(side[1].batch_at)}"
 

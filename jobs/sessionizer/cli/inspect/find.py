@@ -10,13 +10,13 @@ import typer
 from sessionizer.cli.inspect.look import Look
 from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,11 +85,11 @@ def _find_open(where: StreamHome, event: str, master: str | None) -> tuple[list[
 def _look(
     where: StreamHome, keys: Callable[[Look], list[str]], master: str | None
 ) -> tuple[list[JsonObject], list[str]]:
-    retained_batch(where)  # reports an error before Spark starts
+    find_retained_batch(where)  # reports an error before Spark starts
     say(f"starting Spark to look into {where.name}")
-    spark = started_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
-    with named_failures(where.name):
-        look = Look.of(spark, retained_batch(where))
+    spark = start_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
+    with translate_failures(where.name):
+        look = Look.of(spark, find_retained_batch(where))
         looks = [look.key(key) for key in keys(look)]
         look.found.require_unchanged()
     spark.stop()

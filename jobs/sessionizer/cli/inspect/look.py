@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.contents import GroupContents
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.retained import Retained
+    from sessionizer.state.lineages.retained import RetainedBatch
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
 
@@ -26,16 +26,16 @@ class Look:
     """Batch whose state Spark reads. Its results come as JSON and as lines."""
 
     spark: SparkSession
-    found: Retained
+    found: RetainedBatch
     state: KeptState
     rules: SessionRules
 
     @classmethod
-    def of(cls, spark: SparkSession, found: Retained) -> Look:
+    def of(cls, spark: SparkSession, found: RetainedBatch) -> Look:
         """Make a look at a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
-        from sessionizer.spark.state.contents_reader import kept_state_of, rules_of_batch  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import describe_kept_state, rules_of_batch  # noqa: PLC0415  fast --help
 
-        return cls(spark, found, kept_state_of(found), rules_of_batch(found))
+        return cls(spark, found, describe_kept_state(found), rules_of_batch(found))
 
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
         """Return the open sessions of one key."""

@@ -13,10 +13,10 @@ from sessionizer.cli.inspect.look import Look
 from sessionizer.cli.inspect.timeline import timeline
 from sessionizer.cli.inspect.words import where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 
 state = typer.Typer(no_args_is_help=True, help="Look at the open sessions of a stream. Nothing is changed.")
 
@@ -40,12 +40,12 @@ def show(  # noqa: PLR0913  one parameter per option
     if key is not None and group is not None:
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = stream_home(home, stream, data)
-    retained_batch(where, batch)  # reports an error before Spark starts
+    find_retained_batch(where, batch)  # reports an error before Spark starts
     say(f"starting Spark to look into {stream}")
-    spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
     started = time.monotonic()
-    with named_failures(stream):
-        look = Look.of(spark, retained_batch(where, batch))
+    with translate_failures(stream):
+        look = Look.of(spark, find_retained_batch(where, batch))
         if key is not None:
             shown, lines = look.key(key)
         else:

@@ -15,22 +15,22 @@ from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.inspect.look import Look
 from sessionizer.cli.inspect.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at, is_local
-from sessionizer.inspection.timeline import kept_batches
+from sessionizer.inspection.timeline import list_kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 from sessionizer.state.lineages.table_log import rows_of_batches
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.inspection.timeline import KeptBatch
-    from sessionizer.state.lineages.retained import Retained
+    from sessionizer.state.lineages.retained import RetainedBatch
 
 _TABLES: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
 _NOTHING: Final = "–"
@@ -54,7 +54,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
     where = stream_home(home, stream, data)
-    found = retained_batch(where, lineage=lineage)
+    found = find_retained_batch(where, lineage=lineage)
     batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
     rows = _rows(where, found, batches)
     held = _open(where, found, batches, spark_master(master)) if with_open else {}
@@ -68,17 +68,17 @@ def timeline(  # noqa: PLR0913  one parameter per option
     typer.echo(_text(batches, rows, held, with_open=with_open))
 
 
-def _batches(found: Retained) -> list[KeptBatch]:
+def _batches(found: RetainedBatch) -> list[KeptBatch]:
     from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
 
     return read_consistently(
-        found.checkpoint, lambda files: kept_batches(*read_logs(files), version_files(files), files)
+        found.checkpoint, lambda files: list_kept_batches(*read_logs(files), version_files(files), files)
     )
 
 
-def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
+def _rows(where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
     """Count the rows that each batch wrote to each table."""
-    spec = recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
+    spec = parse_recorded_spec(found.spec, SPEC_FILE.of(where, found.lineage).path)
     places = where.table_locations(spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
     for name in _TABLES:
@@ -89,7 +89,7 @@ def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> M
     return rows
 
 
-def _count_files(found: Retained, batch: KeptBatch) -> KeptBatch:
+def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
     """Set the number of files that the batch read, if it read files.
 
     The offsets of such a source count lists of files.
@@ -104,19 +104,19 @@ def _count_files(found: Retained, batch: KeptBatch) -> KeptBatch:
 
 
 def _open(
-    where: StreamHome, found: Retained, batches: Sequence[KeptBatch], master: str | None
+    where: StreamHome, found: RetainedBatch, batches: Sequence[KeptBatch], master: str | None
 ) -> dict[int, dict[str, Any]]:
     """Count the open sessions, events and bytes after each batch.
 
     A batch that the stream has outrun meanwhile is left out.
     """
     say(f"starting Spark to look into {len(batches)} batches of {where.name}")
-    spark = started_spark(f"sessionizer state {where.name}", master, local_data=is_local(where.data))
+    spark = start_spark(f"sessionizer state {where.name}", master, local_data=is_local(where.data))
     held: dict[int, dict[str, Any]] = {}
-    with named_failures(where.name):
+    with translate_failures(where.name):
         for batch in (each for each in batches if each.is_over):
             try:
-                shown, _ = Look.of(spark, retained_batch(where, batch.batch_id, found.lineage)).groups(None, 1)
+                shown, _ = Look.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(None, 1)
             except BatchOutrun:
                 continue
             groups = shown["groups"]

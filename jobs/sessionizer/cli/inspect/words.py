@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sessionizer.core.key_group.contents import GroupContents, KeyWeight
-    from sessionizer.state.lineages.retained import Retained
+    from sessionizer.state.lineages.retained import RetainedBatch
 
 NEVER: Final = "never"
 _WIDTH: Final = 200
@@ -55,12 +55,12 @@ def one_line(text: str) -> str:
     return f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
 
 
-def where_line(found: Retained) -> str:
+def where_line(found: RetainedBatch) -> str:
     """Name the batch that the following lines describe."""
     return f"stream {found.stream}, lineage {found.lineage}, batch {found.batch_id} of {moment(found.at_ms)}"
 
 
-def where_json(found: Retained) -> dict[str, Any]:
+def where_json(found: RetainedBatch) -> dict[str, Any]:
     """Return the batch as JSON."""
     return {
         "stream": found.stream,

@@ -36,14 +36,14 @@ def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = No
     where = stream_home(home, stream, data)
     pending = pending_operation(where)
     if pending is not None:
-        typer.echo(_abandoned(where, pending, approver(by)))
+        typer.echo(_abandon(where, pending, approver(by)))
     elif read_desired(where).state is DesiredState.MAINTENANCE:
-        typer.echo(_given_back(where, approver(by)))
+        typer.echo(_end_maintenance(where, approver(by)))
     else:
         typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")
 
 
-def _abandoned(where: StreamHome, pending: OperationRecord, by: str) -> str:
+def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     """Abandon the operation.
 
     Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only continue.
@@ -65,7 +65,7 @@ def _abandoned(where: StreamHome, pending: OperationRecord, by: str) -> str:
     return f"the {found.verb} of stream {where.name} is abandoned by {by}: {_wanted(where)}"
 
 
-def _given_back(where: StreamHome, by: str) -> str:
+def _end_maintenance(where: StreamHome, by: str) -> str:
     """End a maintenance whose command failed before it began. Raises LeaseHeld while a command has the stream."""
     lease = read_lease(where)
     uid = lease.uid if lease is not None else None

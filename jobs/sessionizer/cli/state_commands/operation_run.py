@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.cli.terminal import named_failure, say
+from sessionizer.cli.terminal import say, translate_failure
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
@@ -44,7 +44,7 @@ def carry_out(
         with hold_lease(where, job, wait_s, say) as lease:
             return _run_under_lease(where, current, lease, runner)
     except Exception as error:
-        failure = named_failure(where.name, error)
+        failure = translate_failure(where.name, error)
         for line in _what_became_of(where, record, failure):
             failure.add_note(line)
         if failure is error:

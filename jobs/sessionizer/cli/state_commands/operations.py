@@ -13,7 +13,7 @@ import typer
 
 from sessionizer.cli.places import spark_master
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.execution import require_approved
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
@@ -203,8 +203,8 @@ def canary_line(terms: Terms) -> str:
 def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
     """Start Spark for the verb. An error of Spark inside the block becomes one of ours."""
     say(f"starting Spark to {verb} {where.name}")
-    spark = started_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(where.name):
+    spark = start_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(where.name):
         yield spark
     spark.stop()
 

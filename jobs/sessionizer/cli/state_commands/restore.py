@@ -19,8 +19,8 @@ from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
-from sessionizer.state.savepoints.beginning import reading
-from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.beginning import keep_from_removal
+from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -48,7 +48,7 @@ def run(command: Restore, shared: Shared) -> None:
     move = _move(where, manifest, command.move_to, pending)
     goes_on = move.taken if move else where
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
-    with reading(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
+    with keep_from_removal(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
         found = try_again(
             lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms, move=move), say
@@ -88,7 +88,7 @@ def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     if savepoint is not None:
         return savepoint
     until = moment_of(str(time), "--time")
-    found = [each for each in savepoints_in(shelf, epoch_ms()) if each.is_complete]
+    found = [each for each in list_savepoints(shelf, epoch_ms()) if each.is_complete]
     fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
     if not fitting:
         raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))

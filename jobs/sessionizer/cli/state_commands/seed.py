@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
@@ -46,7 +46,7 @@ def run(command: Seed, shared: Shared) -> None:
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.beginning import SeedRunner  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
-    from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
+    from sessionizer.spark.history.taking import HistoryReader  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
     past, source = past_at(command.history, spec.source, command.table, command.user, command.query)
@@ -57,13 +57,13 @@ def run(command: Seed, shared: Shared) -> None:
         typed.carry_out(None, _OtherPlan(command.plan(decision)), f"{command.name} by another plan")
     approved = is_approved(stream, shared.approve, pending.digest if pending else decision.digest)
     with working_spark(command.name, where, shared.master) as spark:
-        taking = Taking(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
+        taking = HistoryReader(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
         runner = SeedRunner(spark=spark, home=where, say=say, command=command, taking=taking)
         if not approved:
             typed.take_up(try_again(runner.look, say))
             return
         where.prepare()
-        newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))
+        newest = -1 if leaves is None else read_begun_batch(where.checkpoint(leaves))
         plan = command.plan(decision, newest_batch=-1 if newest is None else newest)
         record = typed.carry_out(plan, runner, f"{command.name} from {past}")
     typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")

@@ -23,8 +23,8 @@ from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import require_switch, switch_digest
-from sessionizer.state.preconditions import changed_lineage
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
+from sessionizer.state.preconditions import find_changed_lineage
+from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def run(command: Switch, shared: Shared) -> None:
     pending, terms = find_begun(where, command.name), command.terms
     if pending is None and start is not None:  # refused before Spark starts
         committed = read_committed_batch(where)
-        require_switch(changes_between(decided_by(committed.spec), decisions_of(spec)))
+        require_switch(changes_between(list_decisions(committed.spec), decisions_of(spec)))
         digest = switch_digest(stream, committed.lineage, spec_fingerprint(spec), start, terms)
         is_approved(stream, shared.approve, digest)
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
@@ -57,7 +57,7 @@ def run(command: Switch, shared: Shared) -> None:
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     with working_spark(command.name, where, shared.master) as spark:
         runner, plan = _runner(spark, where, spec, command, start), None
-        if pending is None or changed_lineage(where, pending) is None:
+        if pending is None or find_changed_lineage(where, pending) is None:
             look: Callable[[], Plan[SwitchPlan] | Plan[LossPlan]] = runner.look
             plan = try_again(look, say)
             if not typed.take_up(plan):

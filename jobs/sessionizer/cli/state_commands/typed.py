@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 
 
-def _checked_digest(typed: str | None) -> str | None:
+def _check_digest(typed: str | None) -> str | None:
     """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
     if typed is not None and not _DIGEST.fullmatch(typed):
         raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
@@ -37,7 +37,7 @@ class Shared:
     stream: Stream
     approve: Annotated[
         str | None,
-        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_checked_digest),
+        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest),
     ] = None
     wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0
     by: By = None
@@ -75,7 +75,7 @@ def _parameters(command: type[Command]) -> Iterator[Parameter]:
     types = get_type_hints(command)
     for name, each in command.options().items():
         if each.flag is not None:
-            yield _keyword(name, _annotated(each, types[name]), each.default)
+            yield _keyword(name, _annotate(each, types[name]), each.default)
     for shared in fields(Shared)[1:]:
         if shared.name != "streams" or command.reads_spec:
             yield _keyword(shared.name, hints[shared.name], shared.default)
@@ -86,7 +86,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> Parameter:  # noqa: AN
     return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=annotation)
 
 
-def _annotated(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
+def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
     """Return the annotation that Typer reads."""
     said = f"{each.help[0].upper()}{each.help[1:]}."
     if not each.is_typed:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.json_file import RecordFile, decoded
+from sessionizer.home.json_file import RecordFile, parse_object
 from sessionizer.home.json_record import add_stamp
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,14 +94,14 @@ def read_hour(home: StreamHome, hour: str) -> tuple[Sample, ...]:
 @lru_cache(maxsize=512)
 def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
     """Parse an hour, once: only the newest one changes, and a page asks for all of them every few seconds."""
-    told = decoded(file, content).value or {}
+    told = parse_object(file, content).value or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
     if not isinstance(names, list) or not isinstance(rows, list):
         return ()
     found: list[Sample] = []
     for row in rows:
         with suppress(ValueError, TypeError):
-            found.append(Sample.from_json(_nested(zip(names, row, strict=True))))
+            found.append(Sample.from_json(_nest(zip(names, row, strict=True))))
     return tuple(found)
 
 
@@ -122,7 +122,7 @@ def _flat(told: JsonObject) -> JsonObject:
     return flat
 
 
-def _nested(flat: Iterable[tuple[str, Any]]) -> JsonObject:
+def _nest(flat: Iterable[tuple[str, Any]]) -> JsonObject:
     """Return the fields that ``_flat`` has made flat. Earlier releases did not."""
     told: JsonObject = {}
     for name, value in flat:
@@ -146,7 +146,7 @@ def remove_old(home: StreamHome, now_ms: int) -> None:
 
 
 def _hour_file(home: StreamHome, hour: str) -> ControlPath:
-    return home.history / f"{checked_identifier('hour', hour)}.json"
+    return home.history / f"{check_identifier('hour', hour)}.json"
 
 
 def _time_of(name: str) -> int | None:

@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -65,7 +65,7 @@ def add_mark(home: StreamHome, mark: Mark) -> None:
     """Write ``mark``, without credentials. Never raises, because a lost mark must not stop the stream."""
     with suppress(SessionizerError, OSError):
         store_at(home.history).make_folder()
-        shown = replace(mark, text=redacted_and_cut(mark.text, TEXT_LIMIT))
+        shown = replace(mark, text=redact_and_cut(mark.text, TEXT_LIMIT))
         MARK_FILE.of(home, f"{mark.at}-{secrets.token_hex(3)}").create(shown)
 
 

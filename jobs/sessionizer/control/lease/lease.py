@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.dead_files import sweep
-from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
+from sessionizer.control.lease.ledger import highest_token, read_lease, write_lease
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file, new_lease
@@ -16,7 +16,7 @@ from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Lease:
         with suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             # A full disk does not matter: the end of this process frees the lease as well.
             self.check()
-            give_out(self.home, _vacated(self.record, Vacancy.RELEASED))
+            write_lease(self.home, _vacate(self.record, Vacancy.RELEASED))
 
 
 def acquire(
@@ -88,7 +88,7 @@ def acquire(
     ``say`` gets a line when the watch begins. Raises LeaseHeld if the lease is not free, InvalidSpec for an invalid
     ``uid``, UnwritablePath, DiskFull, ControlUnreachable.
     """
-    checked_identifier("uid", uid)
+    check_identifier("uid", uid)
     silence_ms = TAKEOVER_AFTER_MS if takeover_after_ms is None else takeover_after_ms
     while True:
         last = read_lease(home)
@@ -100,7 +100,7 @@ def acquire(
             if held or (held is None and not _is_silent(home, last, silence_ms)):
                 raise LeaseHeld(home.name, last.uid or "an unknown driver", last.pid or 0, last.host or "unknown")
         record = new_lease(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
-        if give_out(home, record):
+        if write_lease(home, record):
             sweep(home, uid)
             return Lease(home, record)
 
@@ -118,12 +118,12 @@ def fence(home: StreamHome, uid: str | None = None) -> int | None:
             return None
         if last.vacancy is not None:
             return last.token
-        record = _vacated(last, Vacancy.FENCED)
-        if give_out(home, record):
+        record = _vacate(last, Vacancy.FENCED)
+        if write_lease(home, record):
             return record.token
 
 
-def _vacated(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
+def _vacate(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
     return replace(last, token=last.token + 1, vacancy=vacancy, vacated_at=epoch_ms())
 
 

@@ -47,7 +47,7 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
     return None
 
 
-def give_out(home: StreamHome, record: LeaseRecord) -> bool:
+def write_lease(home: StreamHome, record: LeaseRecord) -> bool:
     """Make ``record`` the lease. Returns False if another process was faster.
 
     Raises UnwritablePath, DiskFull, ControlUnreachable.

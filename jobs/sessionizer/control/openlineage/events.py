@@ -11,7 +11,7 @@ from openlineage.client.facet_v2 import error_message_run, job_type_job, parent_
 from openlineage.client.uuid import generate_static_uuid
 
 from sessionizer import __version__
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import JobFacet, RunFacet
@@ -58,7 +58,7 @@ def _facets(run: Run, failure: str) -> dict[str, RunFacet]:
         found["tags"] = tags_run.TagsRunFacet(tags=[tag])
     if failure:
         found["errorMessage"] = error_message_run.ErrorMessageRunFacet(
-            message=redacted_and_cut(failure, LONGEST_MESSAGE), programmingLanguage="PYTHON"
+            message=redact_and_cut(failure, LONGEST_MESSAGE), programmingLanguage="PYTHON"
         )
     return found
 

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -134,5 +134,5 @@ class _Outbox:
 
 
 def _not_sent(error: Exception) -> str:
-    said = redacted_and_cut(f"{type(error).__name__}: {error}", 300)
+    said = redact_and_cut(f"{type(error).__name__}: {error}", 300)
     return f"OpenLineage: an event was not sent ({said})"

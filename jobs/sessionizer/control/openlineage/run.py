@@ -12,7 +12,7 @@ from sessionizer.control.history.files import KEPT_MS, read_marks
 from sessionizer.control.history.mark import Mark, MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import located
+from sessionizer.home.roots import resolve_place
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def source_datasets(source: Source, home: StreamHome) -> tuple[Dataset, ...]:
             broker = source.bootstrap_servers.split(",", maxsplit=1)[0].strip()
             return tuple(Dataset(f"kafka://{broker}", topic) for topic in source.topic.split(","))
         case FilesSource() | DeltaSource():
-            return (dataset_at(located(source.path, home.platform)),)
+            return (dataset_at(resolve_place(source.path, home.platform)),)
         case _:
             return ()
 

@@ -91,7 +91,7 @@ def bundle_of_watch(home: StreamHome) -> str | None:
     return None if watch is None or watch.ended else watch.bundle
 
 
-class Ailment(StrEnum):
+class Problem(StrEnum):
     """The ailments of a stream."""
 
     STALE = "stale"
@@ -107,7 +107,7 @@ class Health(JsonRecord):
     """
 
     worked_at: int
-    ailment: Ailment | None = None
+    ailment: Problem | None = None
     since: int | None = None
     looked_at: int | None = None
 
@@ -127,14 +127,14 @@ PAUSE_FILE: Final = ControlFile("pause.json", PauseRecord, durable=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ToldOf(JsonRecord):
+class NotifiedRecord(JsonRecord):
     """The driver, the command, or the waiting upgrade, ``uid``, of which a notification was sent."""
 
     uid: str | None = None
 
 
 @dataclass(frozen=True)
-class OnceToldFile:
+class NotifiedFile:
     """The record by which a notification is sent only once for a stream's driver, or command, in condition ``name``."""
 
     name: str
@@ -150,7 +150,7 @@ class OnceToldFile:
         if told is not None and told.uid == uid:
             return False
         with suppress(SessionizerError):
-            self._of(home).write(ToldOf(uid=uid))
+            self._of(home).write(NotifiedRecord(uid=uid))
         return True
 
     def forget(self, home: StreamHome) -> None:
@@ -158,11 +158,11 @@ class OnceToldFile:
         with suppress(OSError):
             store_at(self._of(home).path).remove()
 
-    def _of(self, home: StreamHome) -> RecordFile[ToldOf]:
-        return ControlFile(f"{self.name}.json", ToldOf).of(home)
+    def _of(self, home: StreamHome) -> RecordFile[NotifiedRecord]:
+        return ControlFile(f"{self.name}.json", NotifiedRecord).of(home)
 
 
-TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")
-TOLD_OF_UNWATCHED: Final = OnceToldFile("unwatched")
-TOLD_OF_STUCK: Final = OnceToldFile("stuck")
-TOLD_OF_UPGRADE: Final = OnceToldFile("upgrade")
+TOLD_OF_ORPHAN: Final = NotifiedFile("orphan")
+TOLD_OF_UNWATCHED: Final = NotifiedFile("unwatched")
+TOLD_OF_STUCK: Final = NotifiedFile("stuck")
+TOLD_OF_UPGRADE: Final = NotifiedFile("upgrade")

@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at, unreachable
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -52,7 +52,7 @@ def write_exit(home: StreamHome, record: ExitRecord) -> None:
 
     Credentials are removed from its message. Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
-    message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
+    message = redact_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
     EXIT_FILE.of(home, record.uid).write(replace(record, message=message))
 
 

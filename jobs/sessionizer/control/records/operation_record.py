@@ -20,7 +20,7 @@ from sessionizer.home.json_file import RecordFile, have_folder
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import uri_of
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -102,7 +102,7 @@ class OperationRecord(JsonRecord):
 
     def failed(self, error: Exception) -> Self:
         """Return the record after a try that has failed with ``error``, now."""
-        message = redacted(str(error)).strip() or "no message"
+        message = redact(str(error)).strip() or "no message"
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
     def record_step(self, step: Reached, *, lineage_to: str | None = None) -> Self:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.start_problem import VAGUE, start_problem_in
+from sessionizer.causes.start_problem import VAGUE, find_start_problem
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, stop_requested
@@ -192,5 +192,5 @@ def _explain_start(home: StreamHome, seen: DriverStatus) -> DriverStatus:
     known = None if log is None else own_file(home, log)
     told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
     may_tell = known is not None and seen.batch_id is None and not told and seen.state in _SICK
-    problem = start_problem_in(Path(str(log))) if may_tell else None
+    problem = find_start_problem(Path(str(log))) if may_tell else None
     return replace(seen, log=log if known is not None and seen.launch else None, start_problem=problem)

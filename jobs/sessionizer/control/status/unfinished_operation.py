@@ -80,10 +80,10 @@ def read_unfinished(home: StreamHome, owner: DriverStatus, now_ms: int) -> Unfin
 
     Raises DamagedFile, ControlUnreachable.
     """
-    return unfinished_operation(home.name, pending_operation(home), owner, now_ms)
+    return find_unfinished_operation(home.name, pending_operation(home), owner, now_ms)
 
 
-def unfinished_operation(
+def find_unfinished_operation(
     stream: str, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
 ) -> UnfinishedOperation | None:
     """Return the unfinished command, from its record and the observation of the lease's owner.

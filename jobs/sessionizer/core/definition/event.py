@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.definition.plain_values import written
+from sessionizer.core.definition.plain_values import format_value
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Event:
         if (self.event_time_ms, self.closes, self.client) != (other.event_time_ms, other.closes, other.client):
             return False
         ours, others = self.named_payload, other.named_payload
-        return all(written(ours[name]) == written(others[name]) for name in ours.keys() & others.keys())
+        return all(format_value(ours[name]) == format_value(others[name]) for name in ours.keys() & others.keys())
 
     @property
     def size(self) -> int:

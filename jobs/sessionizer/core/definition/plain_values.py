@@ -51,17 +51,17 @@ def _unless_null(values: pa.Array, plain: Sequence[Any]) -> list[Any]:
     return [value if valid else None for value, valid in zip(plain, values.is_valid().to_pylist(), strict=True)]
 
 
-def written(value: Any) -> str:  # noqa: ANN401  what a column may hold
+def format_value(value: Any) -> str:  # noqa: ANN401  what a column may hold
     """Return the text of a plain value. Two values are the same if their texts are.
 
     So NaN equals NaN, and minus zero equals zero. A null field of a struct equals a missing one. The order of fields
     and the zeros at the end of a decimal do not count.
     """
     if isinstance(value, dict):
-        fields = (f"{name!r}: {written(part)}" for name, part in sorted(value.items()) if part is not None)
+        fields = (f"{name!r}: {format_value(part)}" for name, part in sorted(value.items()) if part is not None)
         return f"{{{', '.join(fields)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if isinstance(value, Decimal):
         text = format(value, "f")
         return text.rstrip("0").rstrip(".") if "." in text else text

@@ -88,7 +88,7 @@ class SessionRules:
         return Caps(self.max_events, self.max_duration_ms, self.max_bytes)
 
 
-def changed_timeouts(
+def find_changed_timeouts(
     announced: Mapping[str, int], table: Mapping[str, int], inline: Mapping[str, int], default_ms: int
 ) -> dict[str, int]:
     """Return the clients whose timeout (ms) has changed, with the new one.

@@ -90,7 +90,7 @@ def latest_due(admitted: pa.Table) -> int | None:
     return int(some_day.max()) if len(some_day) else None
 
 
-def aligned(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
+def align_due(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
     """Return ``due_ms``, moved up to the group's next emission instant.
 
     Each group has its own phase on the grid, so that the groups merge in turn and no batch merges all of them.

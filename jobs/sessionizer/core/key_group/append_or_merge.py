@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-from sessionizer.core.key_group.admission import admit, aligned, earliest_due, latest_due
+from sessionizer.core.key_group.admission import admit, align_due, earliest_due, latest_due
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.core.key_group.ordering import int64s
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.codec import admitted_after
-from sessionizer.core.wire.tombstones import appended_since_merge, drop_deleted
+from sessionizer.core.wire.codec import read_admission_threshold
+from sessionizer.core.wire.tombstones import drop_deleted, find_appended_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,9 +75,9 @@ class GroupRules:
     payload: Payload
     key_groups: int
 
-    def aligned(self, due_ms: int | None, group: int) -> int | None:
+    def align_due(self, due_ms: int | None, group: int) -> int | None:
         """Return ``due_ms``, moved up to the emission grid of ``group``."""
-        return aligned(due_ms, self.rules.emit_every_ms, group, self.key_groups)
+        return align_due(due_ms, self.rules.emit_every_ms, group, self.key_groups)
 
 
 @dataclass(slots=True)
@@ -141,14 +141,14 @@ def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds
 
     Its timer is after the instant up to which this batch is final, so that the batch emits none of its sessions.
     """
-    undecided = sum(_weight(table) for table in appended_since_merge(log) if admitted_after(table))
+    undecided = sum(_weight(table) for table in find_appended_tables(log) if read_admission_threshold(table))
     log = drop_deleted(log)
     due = min((at for at in (earliest_due(table, shared.rules) for table in log) if at is not None), default=None)
-    plan = _plan_next(shared.aligned(due, group), undecided, bounds)
+    plan = _plan_next(shared.align_due(due, group), undecided, bounds)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     open_in_group = OpenInGroup(
         sessions=len(keys.unique()),
-        latest_due_ms=latest(shared.aligned(latest(*map(latest_due, log)), group), plan.at),
+        latest_due_ms=latest(shared.align_due(latest(*map(latest_due, log)), group), plan.at),
         held_bytes=sum(int(table.nbytes) for table in log),
         admitted=0,
         merged=True,
@@ -189,7 +189,7 @@ def _admit(
     admitted, late = admit(events, bounds.late_before, shared.rules, arrivals.timeout_changes)
     if not admitted.num_rows:
         return late, [], None
-    return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
+    return late, [admitted], shared.align_due(earliest_due(admitted, shared.rules), group)
 
 
 def _merge(
@@ -199,11 +199,11 @@ def _merge(
     if not log:
         return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
     merged = merge(log, bounds.final_by, shared.rules, shared.payload, keeps_log=True)
-    plan = _plan_next(shared.aligned(merged.open.due_ms, group), 0, bounds)
+    plan = _plan_next(shared.align_due(merged.open.due_ms, group), 0, bounds)
     held = merged.open_events if merged.tombstones is None else log
     open_in_group = OpenInGroup(
         sessions=merged.open.sessions,
-        latest_due_ms=latest(shared.aligned(merged.open.latest_due_ms, group), plan.at),
+        latest_due_ms=latest(shared.align_due(merged.open.latest_due_ms, group), plan.at),
         held_bytes=sum(int(table.nbytes) for table in held),
         admitted=sum(table.num_rows for table in new),
         merged=True,
@@ -217,7 +217,7 @@ def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenI
     """Return what a batch that was only appended adds to the open events."""
     return OpenInGroup(
         sessions=len(new.column(schema.KEY).unique()),
-        latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
+        latest_due_ms=latest(shared.align_due(latest_due(new), group), plan.at),
         held_bytes=int(new.nbytes),
         admitted=new.num_rows,
         merged=False,

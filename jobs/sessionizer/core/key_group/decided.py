@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sessionizer.core.key_group.merging import merge
-from sessionizer.core.wire.canonical import canonical_schema, typed_rows
+from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import mark_continued
 from sessionizer.core.wire.wide import log_tables
 
@@ -32,7 +32,7 @@ class Decided(NamedTuple):
     merged: Merged
 
 
-def decided_rows(
+def decide_rows(
     log: Sequence[pa.Table], key_group: int, shared: GroupRules, final_by_ms: int, events: pa.Schema
 ) -> Decided:
     """Decide a group's ``log``, oldest table first, by the rules that were ``shared`` so far.
@@ -44,4 +44,4 @@ def decided_rows(
     pieces = [piece for table in merged.open_events for piece in log_tables(table)]
     if not pieces:
         return Decided(canonical_schema(events).empty_table(), merged)
-    return Decided(typed_rows([pieces[0], *map(mark_continued, pieces[1:])], key_group, events), merged)
+    return Decided(read_typed_rows([pieces[0], *map(mark_continued, pieces[1:])], key_group, events), merged)

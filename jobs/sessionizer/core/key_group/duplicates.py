@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sessionizer.core.key_group.cutting import Bools, Int64s, cut_sessions
-from sessionizer.core.key_group.ordering import CapsOfRows, codes, int64s, ordered_events, session_order
+from sessionizer.core.key_group.ordering import CapsOfRows, codes, int64s, order_events, session_order
 from sessionizer.core.key_group.repeats import Repeats
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_that_count
@@ -149,7 +149,7 @@ class _Deciding:
         seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
         order = self._order[seen[self._order]]
         caps = CapsOfRows.of(self._admissions.caps, self._admissions.terms[order])
-        cuts = cut_sessions(ordered_events(self._table, self._key, order, caps, self._size))
+        cuts = cut_sessions(order_events(self._table, self._key, order, caps, self._size))
         is_open = np.zeros(len(seen), np.bool_)
         is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)
         still_open: Bools = is_open[rows]

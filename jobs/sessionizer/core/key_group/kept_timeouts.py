@@ -37,7 +37,7 @@ def keep_timeouts(timeouts_ms: Mapping[str, int]) -> Kept:
     return Kept(hashlib.blake2b(blob, digest_size=16).digest(), blob)
 
 
-def kept_timeouts(fingerprint: bytes, read: Callable[[], bytes]) -> Mapping[str, int]:
+def read_kept_timeouts(fingerprint: bytes, read: Callable[[], bytes]) -> Mapping[str, int]:
     """Return the timeouts (ms) by client that have ``fingerprint``.
 
     ``read`` returns the blob. It is called only if the timeouts are not cached.

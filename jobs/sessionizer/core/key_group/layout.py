@@ -16,15 +16,15 @@ from sessionizer.core.key_group.ordering import (
     CapsOfRows,
     Positions,
     codes,
-    ordered_events,
+    order_events,
     session_order,
     whole_column,
 )
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, unite_schemas
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues
+from sessionizer.core.wire.codec import continues, read_admission_caps, read_admission_threshold
 from sessionizer.core.wire.event_size import sizes_that_count
-from sessionizer.core.wire.tombstones import stored_log
+from sessionizer.core.wire.tombstones import split_log
 from sessionizer.core.wire.wide import widen
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LaidOut:
+class OrderedLog:
     """A log in session order.
 
     ``events`` are all stored rows. ``order`` holds the positions of those that are neither deleted nor repeats, in
@@ -60,28 +60,28 @@ class LaidOut:
         return self.order if sessions.all() else self.order[np.repeat(sessions, self.cuts.length)]
 
 
-def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> LaidOut:
+def lay_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> OrderedLog:
     """Return all sessions of a log, finished or not.
 
     Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
     ``payload``.
     """
-    stored = stored_log(log)
-    events = widen(_gathered(stored.tables, payload)).combine_chunks()
+    stored = split_log(log)
+    events = widen(_gather_rows(stored.tables, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
     admissions = _admissions(stored.tables, rules)
-    refused = _refused(events, key, admissions, ~stored.deleted)
+    refused = _judge_rows(events, key, admissions, ~stored.deleted)
     left_out = stored.deleted | refused.repeated | refused.conflicting
     order = session_order(events, key)
     order = order[~left_out[order]] if left_out.any() else order
     sizes = sizes_that_count(events, admissions.caps)
     caps = CapsOfRows.of(admissions.caps, admissions.terms[order])
-    cuts = cut_sessions(ordered_events(events, key, order, caps, sizes))
+    cuts = cut_sessions(order_events(events, key, order, caps, sizes))
     conflicting = events.filter(pa.array(refused.conflicting)) if refused.conflicting.any() else None
-    return LaidOut(events, order, cuts, admissions, conflicting, int(refused.repeated.sum()))
+    return OrderedLog(events, order, cuts, admissions, conflicting, int(refused.repeated.sum()))
 
 
-def _refused(events: pa.Table, key: Int64s, admissions: Admissions, stored: Bools) -> Verdicts:
+def _judge_rows(events: pa.Table, key: Int64s, admissions: Admissions, stored: Bools) -> Verdicts:
     """Return the verdicts on all rows. Rows that are not ``stored`` any more are compared with nothing."""
     verdicts = Verdicts.all_kept(events.num_rows)
     ids = whole_column(events, schema.EVENT_ID)
@@ -93,7 +93,7 @@ def _refused(events: pa.Table, key: Int64s, admissions: Admissions, stored: Bool
     return verdicts
 
 
-def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
+def _gather_rows(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
     """Return all rows, in the columns of all tables and of ``payload``. Columns that a row came without are null."""
     columns = pa.schema([schema.payload_field(field) for field in payload])
     if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
@@ -109,11 +109,11 @@ def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
 
 def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
     rows = [table.num_rows for table in log]
-    of_table = [Terms(frozenset(table.column_names), admitted_with(table) or rules.caps) for table in log]
+    of_table = [Terms(frozenset(table.column_names), read_admission_caps(table) or rules.caps) for table in log]
     distinct = list(dict.fromkeys(of_table))
     return Admissions(
         turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),
-        late_before=np.repeat(np.array([admitted_after(table) for table in log], np.int64), rows),
+        late_before=np.repeat(np.array([read_admission_threshold(table) for table in log], np.int64), rows),
         terms=np.repeat(np.array([distinct.index(terms) for terms in of_table], np.int64), rows),
         columns=[terms.columns for terms in distinct],
         caps=[terms.caps for terms in distinct],

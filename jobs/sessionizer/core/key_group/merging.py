@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.cutting import REASONS, Bools, Int64s
 from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
-from sessionizer.core.key_group.layout import LaidOut, laid_out
+from sessionizer.core.key_group.layout import OrderedLog, lay_out
 from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.core.key_group.ordering import whole_column
 from sessionizer.core.wire import schema
@@ -78,9 +78,9 @@ def merge(
     ``wide.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a
     table and ``payload``.
     """
-    laid = laid_out(log, rules, payload)
+    laid = lay_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
-    deleted = _deleted_rows(laid, final)
+    deleted = _find_deleted_rows(laid, final)
     keeps_log = keeps_log and len(log) < TABLES_BEFORE_REWRITE and deleted.sum() < len(deleted) * DELETED_BEFORE_REWRITE
     open_events = () if keeps_log else tuple(_open_events(laid, ~final))
     return Merged(
@@ -99,7 +99,7 @@ def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:
 
     Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables.
     """
-    return _ends_of(laid_out(log, rules, []).cuts.due)
+    return _ends_of(lay_out(log, rules, []).cuts.due)
 
 
 def _ends_of(due: Int64s) -> Ends:
@@ -107,14 +107,14 @@ def _ends_of(due: Int64s) -> Ends:
     return Ends(len(due), int(some.min()) if len(some) else None, int(some.max()) if len(some) else None)
 
 
-def _deleted_rows(laid: LaidOut, final: Bools) -> Bools:
+def _find_deleted_rows(laid: OrderedLog, final: Bools) -> Bools:
     """Return which stored rows belong to no open session after the ``final`` ones have left."""
     deleted = np.ones(laid.events.num_rows, np.bool_)
     deleted[laid.rows_of(~final)] = False
     return deleted
 
 
-def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
+def _open_events(laid: OrderedLog, sessions: Bools) -> Iterator[pa.Table]:
     """Yield the events of the selected ``sessions``, one table for each terms, with only the columns of those terms."""
     rows = laid.rows_of(sessions)
     for number, (columns, caps) in enumerate(zip(laid.admissions.columns, laid.admissions.caps, strict=True)):
@@ -125,7 +125,7 @@ def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
             yield mark_admitted(kept.take(pa.array(ours)), 0, caps)
 
 
-def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.RecordBatch | None:
+def sessions_of(laid: OrderedLog, which: Bools, payload: schema.Payload) -> pa.RecordBatch | None:
     """Return the sessions selected by ``which``, by ``schema.session_schema``, or None if there are none."""
     if not which.any():
         return None
@@ -138,7 +138,7 @@ def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.Reco
     own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
     names = [field.name for field in schema.session_event_type(payload)]
     children = [own_time, columns[schema.EVENT_ID], columns[schema.CLOSES]]
-    children += [_shown(columns[schema.payload_field(field).name], field.type, rows.schema) for field in payload]
+    children += [_show_column(columns[schema.payload_field(field).name], field.type, rows.schema) for field in payload]
     values = [
         columns[schema.KEY].take(first),
         columns[schema.CLIENT].take(first),
@@ -152,7 +152,7 @@ def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.Reco
     return pa.RecordBatch.from_arrays(values, names=schema.session_schema(payload).names)
 
 
-def _shown(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
+def _show_column(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
     """Return a payload column in its present type ``kind``, with wide offsets if ``rows`` have them."""
     return align_values(values, wide_type(kind) if is_wide(rows) else kind)
 

@@ -97,7 +97,7 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
     return rows[order]
 
 
-def ordered_events(
+def order_events(
     table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
 ) -> OrderedEvents:
     """Return the columns that decide on cuts, in session order, in which ``caps`` are already.

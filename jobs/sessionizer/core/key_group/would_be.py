@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.key_group.layout import laid_out
+from sessionizer.core.key_group.layout import lay_out
 from sessionizer.core.key_group.merging import instants, sessions_of
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.wide import pieces
@@ -40,7 +40,7 @@ def would_be_sessions(log: Sequence[pa.Table], rules: SessionRules, payload: sch
     """
     if not log:
         return
-    laid = laid_out(log, rules, payload)
+    laid = lay_out(log, rules, payload)
     sessions = sessions_of(laid, np.ones(len(laid.cuts.due), np.bool_), payload)
     if sessions is None:
         return

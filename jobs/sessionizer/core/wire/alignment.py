@@ -60,10 +60,10 @@ def unite_schemas(one: pa.Schema, other: pa.Schema) -> pa.Schema:
 
     Raises ``pa.ArrowTypeError`` if a column has no common type.
     """
-    return pa.schema(_united_fields(one, other))
+    return pa.schema(_unite_fields(one, other))
 
 
-def _united_fields(one: Iterable[pa.Field], other: Iterable[pa.Field]) -> list[pa.Field]:
+def _unite_fields(one: Iterable[pa.Field], other: Iterable[pa.Field]) -> list[pa.Field]:
     types = {field.name: field.type for field in one}
     for field in other:
         types[field.name] = _wider(types[field.name], field.type) if field.name in types else field.type
@@ -74,7 +74,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if one.equals(other):
         return one
     if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return pa.struct(_united_fields(one, other))
+        return pa.struct(_unite_fields(one, other))
     if pa.types.is_map(one) and pa.types.is_map(other):
         return pa.map_(_wider(one.key_type, other.key_type), _wider(one.item_type, other.item_type))
     if pa.types.is_list(one) and pa.types.is_list(other):
@@ -94,11 +94,11 @@ def align_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table
     rows = table.combine_chunks().to_batches()
-    batches = [pa.RecordBatch.from_arrays(_aligned_columns(batch, schema), schema=schema) for batch in rows]
+    batches = [pa.RecordBatch.from_arrays(_align_columns(batch, schema), schema=schema) for batch in rows]
     return pa.Table.from_batches(batches, schema).replace_schema_metadata(table.schema.metadata)
 
 
-def _aligned_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
+def _align_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
     names = set(batch.schema.names)
     return [
         align_values(batch.column(field.name), field.type)
@@ -117,13 +117,13 @@ def align_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
         message = f"{reason.before} does not go into {reason.now} ({'.'.join(reason.path) or 'the column'})"
         raise pa.ArrowTypeError(message)
     if pa.types.is_struct(kind):
-        return _aligned_struct(values, kind)
+        return _align_struct(values, kind)
     if pa.types.is_map(kind) or pa.types.is_list(kind):
-        return _aligned_sequence(values, kind)
+        return _align_sequence(values, kind)
     return values.cast(kind)
 
 
-def _aligned_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
+def _align_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
     parts = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
     children = [
         align_values(parts[field.name], field.type) if field.name in parts else pa.nulls(len(values), field.type)
@@ -132,7 +132,7 @@ def _aligned_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
 
 
-def _aligned_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.Array:
+def _align_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.Array:
     """Return lists or maps of the same lengths with aligned elements."""
     offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # for a slice Arrow accepts no mask
     mask = values.is_null()

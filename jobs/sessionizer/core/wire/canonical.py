@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, unite_schemas
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted, mark_continued
+from sessionizer.core.wire.codec import (
+    continues,
+    mark_admitted,
+    mark_continued,
+    read_admission_caps,
+    read_admission_threshold,
+)
 from sessionizer.core.wire.wide import log_tables, narrow_schema, widen
 
 if TYPE_CHECKING:
@@ -58,7 +64,7 @@ def canonical_schema(events: pa.Schema) -> pa.Schema:
     return pa.schema([*fields, pa.field(KEY_GROUP, pa.int32()), pa.field(ADMISSION, ADMISSION_TYPE)])
 
 
-def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None = None) -> pa.Table:
+def read_typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None = None) -> pa.Table:
     """Return a group's log, oldest table first, as rows by ``canonical_schema``.
 
     ``events`` is a schema that takes all columns of the log. The default is the smallest such schema. Raises
@@ -80,9 +86,9 @@ def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> 
 
 def _admission_of(table: pa.Table) -> dict[str, Any]:
     """Return the admission of the rows of a table of the log: all fields of ``ADMISSION_TYPE`` except the turn."""
-    caps = admitted_with(table)
+    caps = read_admission_caps(table)
     return {
-        "late_before_ms": admitted_after(table),
+        "late_before_ms": read_admission_threshold(table),
         "caps": None if caps is None else caps._asdict(),
         "columns": sorted(name for name in table.column_names if _is_payload(name)),
     }

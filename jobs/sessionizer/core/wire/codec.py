@@ -37,10 +37,10 @@ def encode(table: pa.Table | pa.RecordBatch) -> bytes:
 
 def decode(blob: bytes) -> pa.Table:
     """Decode a blob into its table. Raises ``pyarrow.ArrowInvalid`` if the blob is damaged."""
-    return opened(blob).read_all()
+    return open_blob(blob).read_all()
 
 
-def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
+def open_blob(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
     """Return a reader of the record batches of a blob. Raises ``pyarrow.ArrowInvalid`` if the blob is damaged."""
     return pa.ipc.open_stream(blob, options=_READ)
 
@@ -48,7 +48,7 @@ def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
 def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps | None) -> pa.Table:
     """Stamp open events with the threshold (epoch ms) and the caps of their batch, and the revision of the schema.
 
-    ``caps`` is None only for events whose blob had none (``admitted_with``).
+    ``caps`` is None only for events whose blob had none (``read_admission_caps``).
     """
     stamp = {_REVISION: REVISION, _LATE_BEFORE: str(late_before_ms)}
     if caps is not None:
@@ -73,12 +73,12 @@ def continues(table: pa.Table) -> bool:
     return _CONTINUES in (table.schema.metadata or {})
 
 
-def admitted_after(table: pa.Table) -> int:
+def read_admission_threshold(table: pa.Table) -> int:
     """Return the threshold (epoch ms) that ``mark_admitted`` stamped."""
     return int((table.schema.metadata or {})[_LATE_BEFORE])
 
 
-def admitted_with(table: pa.Table) -> Caps | None:
+def read_admission_caps(table: pa.Table) -> Caps | None:
     """Return the caps that ``mark_admitted`` stamped, or None if the release that wrote the blob stamped none."""
     caps = (table.schema.metadata or {}).get(_CAPS)
     return None if caps is None else Caps(*json.loads(caps))

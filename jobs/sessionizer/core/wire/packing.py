@@ -61,7 +61,7 @@ def shares(batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[s
         yield from _divided(waiting, group, admissions)
 
 
-def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
+def pack_shares(shares_of_group: Sequence[bytes]) -> PackedLog:
     """Return the log of one group, made of all of its shares in any order."""
     rows = pa.concat_tables(map(decode, shares_of_group)).unify_dictionaries()
     blobs = [encode(table.combine_chunks()) for table in log_of(rows)]

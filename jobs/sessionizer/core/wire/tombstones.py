@@ -35,7 +35,7 @@ def tombstones(deleted: Bools) -> pa.Table:
     return pa.table([pa.array(deleted)], schema=_TOMBSTONES)
 
 
-def stored_log(log: Iterable[pa.Table]) -> StoredLog:
+def split_log(log: Iterable[pa.Table]) -> StoredLog:
     """Split the decoded blobs of a log, oldest first, into events and deletions."""
     tables: list[pa.Table] = []
     newest: Bools = np.empty(0, np.bool_)
@@ -49,7 +49,7 @@ def stored_log(log: Iterable[pa.Table]) -> StoredLog:
     return StoredLog(tables, deleted)
 
 
-def appended_since_merge(log: Sequence[pa.Table]) -> Sequence[pa.Table]:
+def find_appended_tables(log: Sequence[pa.Table]) -> Sequence[pa.Table]:
     """Return the tables of a log after its newest tombstones, or all of them if it has none."""
     before = max((number for number, table in enumerate(log, start=1) if _are_tombstones(table)), default=0)
     return log[before:]
@@ -62,7 +62,7 @@ def open_log(blobs: Iterable[bytes]) -> list[pa.Table]:
 
 def drop_deleted(log: Iterable[pa.Table]) -> list[pa.Table]:
     """Return the tables of a log without deleted rows. A table whose rows are all deleted is left out."""
-    stored = stored_log(log)
+    stored = split_log(log)
     if not stored.deleted.any():
         return stored.tables
     ends = np.cumsum([table.num_rows for table in stored.tables])

@@ -38,7 +38,7 @@ class DeclaredColumn:
     nullable: bool
 
 
-def declared_columns(ddl: str | None) -> dict[str, DeclaredColumn]:
+def parse_declared_columns(ddl: str | None) -> dict[str, DeclaredColumn]:
     """Parse the columns of a source (``user_id string, ts bigint not null``). A part that is no column is left out."""
     found: dict[str, DeclaredColumn] = {}
     for part in split_arguments(ddl or ""):
@@ -59,7 +59,7 @@ def normal_type(kind: str) -> str:
     return "decimal(10,0)" if base == "decimal" and not bracket else f"{base}{bracket}{rest}"
 
 
-def recorded_type(kind: Any) -> str | None:  # noqa: ANN401  a type in Spark's JSON
+def name_recorded_type(kind: Any) -> str | None:  # noqa: ANN401  a type in Spark's JSON
     """Return the name of a type in Spark's JSON, None for one with parts."""
     return normal_type(kind) if isinstance(kind, str) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
-from sessionizer.deployment.verdicts.column_types import declared_columns
+from sessionizer.deployment.verdicts.column_types import parse_declared_columns
 from sessionizer.deployment.verdicts.verdict import Verdict, judge_change, partial_unless_empty
 from sessionizer.stream_spec.document.duration import parse_duration
 
@@ -158,7 +158,7 @@ def _measure(change: Change) -> Difference:
 
 def _source_columns(change: Change) -> Difference:
     """Judge the declared columns of a source. A payload column that follows from one is judged by itself."""
-    before, now = declared_columns(change.before), declared_columns(change.now)
+    before, now = parse_declared_columns(change.before), parse_declared_columns(change.now)
     kinds = list(_kinds_of_columns({**before}, {**now}))
     if before == now:
         return judge_change(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.deployment.verdicts.column_types import (
-    declared_columns,
     expression_type,
     has_every_value,
+    name_recorded_type,
     normal_expression,
-    recorded_type,
+    parse_declared_columns,
     replaces_null,
 )
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change, partial_unless_empty
@@ -144,7 +144,7 @@ class PayloadChange:
 
     def _type_before(self, name: str, expression: str) -> str | None:
         known = self.state.types.get(name)
-        return recorded_type(known[-1]) if known else expression_type(expression, _columns(self.before))
+        return name_recorded_type(known[-1]) if known else expression_type(expression, _columns(self.before))
 
 
 def _payload(spec: Document) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _payload(spec: Document) -> dict[str, str]:
 
 def _columns(spec: Document) -> dict[str, DeclaredColumn]:
     source = spec.get("source", {})
-    return declared_columns(source.get("columns") or (source.get("schema") or {}).get("columns"))
+    return parse_declared_columns(source.get("columns") or (source.get("schema") or {}).get("columns"))
 
 
 def _column(name: str, before: str | None, now: str | None) -> Change:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from sessionizer.deployment.verdicts.column_types import has_every_value, recorded_type
+from sessionizer.deployment.verdicts.column_types import has_every_value, name_recorded_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ class SinkColumns:
         """Read the columns from a table's ``schema`` in Spark's JSON and its ``properties``."""
         events = next((each["type"] for each in schema.get("fields", ()) if each["name"] == "events"), None)
         fields = events["elementType"]["fields"] if isinstance(events, dict) else ()
-        known = {each["name"]: recorded_type(each["type"]) for each in fields}
+        known = {each["name"]: name_recorded_type(each["type"]) for each in fields}
         types = {name: kind for name, kind in known.items() if kind is not None}
         return cls(types, properties.get("delta.enableTypeWidening") == "true")
 

@@ -13,7 +13,7 @@ from sessionizer.fleet.health.supervision_rules import DRAINED, has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -90,7 +90,7 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
 
 def _judge_waiting(facts: HealthFacts, record: SupervisionRecord) -> Finding:
     until, remedy = clock_time(record.restart_at), name_stream(record.remedy, facts.name)
-    failed = redacted(record.last_failure)
+    failed = redact(record.last_failure)
     if record.waiting_since is not None:
         called = cause_of(record.cause).called or failed
         what = f"it waits: {called}. It is tried again at {until}"

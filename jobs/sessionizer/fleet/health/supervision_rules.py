@@ -10,7 +10,7 @@ from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.names import Verb, dag_id
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -51,7 +51,7 @@ def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     record = facts.supervision
     if record is None or not _has_given_up(facts, seen):
         return None
-    what = f"given up: {redacted(record.last_failure)}"
+    what = f"given up: {redact(record.last_failure)}"
     going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
     return _supervision(Word.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
 

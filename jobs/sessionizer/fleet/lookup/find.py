@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sessionizer.fleet.lookup.table_scan import DataFile, Scanned
+    from sessionizer.fleet.lookup.table_scan import DataFile, ScanResult
     from sessionizer.home.json_record import JsonObject
 
 SHOWN: Final = 5
@@ -131,7 +131,7 @@ def _sessions_with(file: DataFile, event_id: str) -> pa.Table:
     return file.read(_SESSION, None).take(pc.unique(rows)) if len(rows) else pa.table({})
 
 
-def _extents(tables: Mapping[str, Scanned]) -> JsonObject:
+def _extents(tables: Mapping[str, ScanResult]) -> JsonObject:
     return {
         "tables": {name: scanned.to_json() for name, scanned in tables.items()},
         "complete": all(scanned.is_complete for scanned in tables.values()),
@@ -149,15 +149,16 @@ def _say_of_open(stream: str, key: str, asked: JsonObject | None) -> str:
     return f"open session of {newest['event_count']} events, would end {ends} ({newest['would_close_reason']})"
 
 
-def _say_of_closed(tables: Mapping[str, Scanned]) -> str:
+def _say_of_closed(tables: Mapping[str, ScanResult]) -> str:
     closed = tables[SESSIONS].rows
     if not closed:
-        return f"No closed session{_looked(tables)}"
+        return f"No closed session{_list_unread_files(tables)}"
     last = closed[0]
-    return f"Its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{_looked(tables)}"
+    unread = _list_unread_files(tables)
+    return f"Its last closed session ended by {last['close_reason']} in batch {last['batch_id']}{unread}"
 
 
-def _say_of_event(stream: str, event_id: str, tables: Mapping[str, Scanned]) -> str:
+def _say_of_event(stream: str, event_id: str, tables: Mapping[str, ScanResult]) -> str:
     if rows := tables[SESSIONS].rows:
         return (
             f"it is in session {rows[0]['session_id']} of key {rows[0]['key']!r}, closed by {rows[0]['close_reason']}"
@@ -168,10 +169,10 @@ def _say_of_event(stream: str, event_id: str, tables: Mapping[str, Scanned]) -> 
         return f"it came late: batch {rows[0]['batch_id']} had passed its time"
     show = f"`sessionizer find {stream} --event {event_id} --open` looks into the open sessions"
     others = "it is in an open session, was dropped as a duplicate, or was not read yet"
-    return f"no table has it{_looked(tables)}: {others}. {show}"
+    return f"no table has it{_list_unread_files(tables)}: {others}. {show}"
 
 
-def _looked(tables: Mapping[str, Scanned]) -> str:
+def _list_unread_files(tables: Mapping[str, ScanResult]) -> str:
     """Name the files that no scan read. Empty if none is left."""
     cut = [
         f"{scanned.files - scanned.read:,} files of {name}"

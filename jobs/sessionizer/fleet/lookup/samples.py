@@ -34,7 +34,9 @@ _AT: Final = ORDER[QUARANTINE]
 _ROW: Final = ("raw", "source_position", "lineage", "batch_id", _AT)
 
 
-def refused_rows(stream: str, locations: Mapping[str, str], since_ms: int, *, within_s: float = WITHIN_S) -> JsonObject:
+def read_refused_rows(
+    stream: str, locations: Mapping[str, str], since_ms: int, *, within_s: float = WITHIN_S
+) -> JsonObject:
     """Return the refused rows since then (epoch ms). No file is opened after ``within_s`` seconds.
 
     Raises LookupNotInstalled, OSError.

@@ -40,7 +40,7 @@ def begin(seconds: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScanResult:
     """The rows that were found, newest first, and how many of the ``files`` that could have one were ``read``."""
 
     rows: list[JsonObject] = field(default_factory=list)
@@ -93,7 +93,9 @@ class TableScan:
     by: str
     deadline: float
 
-    def find(self, read: Callable[[DataFile], pa.Table], limit: int, wanted: pads.Expression | None = None) -> Scanned:
+    def find(
+        self, read: Callable[[DataFile], pa.Table], limit: int, wanted: pads.Expression | None = None
+    ) -> ScanResult:
         """Return the newest ``limit`` rows that ``read`` returns of the data files, newest first.
 
         Files without ``wanted`` rows by Delta's statistics are passed over. A table that does not exist has no rows.
@@ -111,7 +113,7 @@ class TableScan:
         extent = self.visit(take, wanted)
         return replace(extent, rows=[_shown(row) for row in rows[:limit]])
 
-    def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> Scanned:
+    def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> ScanResult:
         """Call ``visit`` with each file, the newest first, until it returns False. Return how many were read.
 
         Raises OSError.
@@ -119,10 +121,10 @@ class TableScan:
         files = self.files(wanted)
         for number, file in enumerate(files):
             if time.monotonic() > self.deadline:
-                return Scanned(read=number, files=len(files))
+                return ScanResult(read=number, files=len(files))
             if visit(file) is False:
                 break
-        return Scanned(read=len(files), files=len(files))
+        return ScanResult(read=len(files), files=len(files))
 
     def files(self, wanted: pads.Expression | None) -> list[DataFile]:
         """Return the data files that may have ``wanted`` rows, the newest first. Raises OSError."""

@@ -105,12 +105,12 @@ def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, 
     ``before``: the lineage that a rollback would lead to, None if there is no way back.
     """
     left = active_lineage(home)
-    baseline = _done_by(home, left, terms) if left else NOTHING
+    baseline = _read_baseline(home, left, terms) if left else NOTHING
     course = Course(verb=verb, owner=owner_name(home.name, home.control_base), begun_at=epoch_ms(), before=before)
     write_canary(home, CanaryRecord(lineage, terms, course, baseline))
 
 
-def _done_by(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
+def _read_baseline(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
     """Return the figures of the lineage, or the baseline of its own canary if they are too few to judge by."""
     log = BatchLog(home.lineage(lineage).batches)
     done, own = Baseline(log.life, log.recent), read_canary(home, lineage)

@@ -15,7 +15,7 @@ from sessionizer.errors import Verdict as OfCause
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
 from sessionizer.lineage.canary.judge import End, Outcome, judge
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ class CanaryWatch:
     def translate_error(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver ends with: the failed canary if ``error`` leads to it, else ``error``."""
         cause = cause_of_error(error)
-        end = _counted(self.uid, cause, str(error))
+        end = _count_end(self.uid, cause, str(error))
         if end is None:
             return error
         self.ends = [*self.ends, end]
@@ -152,16 +152,16 @@ def end_of(home: StreamHome, uid: str) -> End | None:
     """Return how the dead driver ``uid`` ended, None if that does not count against its lineage."""
     record = EXIT_FILE.of(home, uid).read()
     if record is None:
-        return _counted(uid, KILLED, KILLED.called)
+        return _count_end(uid, KILLED, KILLED.called)
     if record.outcome is not ExitOutcome.FAILED:
         return None
     message = record.message or ""
-    return _counted(uid, cause_of(record.error_type, message, terminal=record.terminal), message)
+    return _count_end(uid, cause_of(record.error_type, message, terminal=record.terminal), message)
 
 
-def _counted(uid: str, cause: Cause, message: str) -> End | None:
+def _count_end(uid: str, cause: Cause, message: str) -> End | None:
     """Return an end that counts. Causes that pass by themselves, and errors in a set-up, do not count."""
-    words = redacted(message).partition("\n")[0][:_LINE_LIMIT]
+    words = redact(message).partition("\n")[0][:_LINE_LIMIT]
     if cause.verdict is OfCause.UNCLEAR:
         return End(uid, words)
     if cause.verdict is OfCause.TERMINAL and cause in QUERY_CAUSES:

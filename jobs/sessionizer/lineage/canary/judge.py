@@ -69,7 +69,7 @@ USUAL: Final = Terms()
 """Terms of a command whose user gives none for the canary."""
 
 
-def approved_terms(terms: Terms | None) -> dict[str, object]:
+def digest_terms(terms: Terms | None) -> dict[str, object]:
     """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no canary."""
     chosen = (terms.batches, terms.goes_back) if terms else (0, False)
     return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}

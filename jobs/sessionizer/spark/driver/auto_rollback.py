@@ -37,7 +37,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
 
     Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
     """
-    begun = _begun(home)
+    begun = _find_begun_rollback(home)
     canary = canary_of_active(home)
     if begun is None and (canary is None or not canary.goes_back or pending_operation(home) is not None):
         return
@@ -50,19 +50,19 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
         runner = RollbackRunner(spark=spark, home=home, say=say)
-        record = begun or _approved(runner)
+        record = begun or _approve_rollback(runner)
         with RunReporter(lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say):
             done = execute(Operation(home, record, lease.check, passes), runner)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
 
 
-def _begun(home: StreamHome) -> OperationRecord | None:
+def _find_begun_rollback(home: StreamHome) -> OperationRecord | None:
     """Return the record of a rollback that a driver began and did not finish."""
     pending = pending_operation(home)
     return pending if pending and pending.verb == Rollback.name and pending.by.startswith(BY_CANARY) else None
 
 
-def _approved(runner: RollbackRunner) -> OperationRecord:
+def _approve_rollback(runner: RollbackRunner) -> OperationRecord:
     """Make the record of a rollback, which was approved with the command whose lineage failed."""
     plan = runner.look()
     plan.require_possible()

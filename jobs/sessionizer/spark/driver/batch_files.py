@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
-from sessionizer.home.roots import located
+from sessionizer.home.roots import resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
@@ -33,7 +33,7 @@ def require_folder(home: StreamHome, source: Source) -> None:
     """Raise SourceUnreachable if the folder of a stream that has run before is missing, such as an unmounted one."""
     if source.format != "files" or active_lineage(home) is None:
         return
-    folder = located(source.path, home.platform)
+    folder = resolve_place(source.path, home.platform)
     if not _may_be_there(folder):
         raise SourceUnreachable(folder, AWAY)
 
@@ -68,7 +68,7 @@ class BatchFiles:
         brought = map(file_position, files_of_batch(self.home.checkpoint(self.lineage), batch_id))
         sizes = sizes_of(spark, [uri for uri in brought if uri not in known])
         if gone := [uri for uri, size in sizes.items() if size is None]:
-            self.error = self._gone(located(source.path, self.home.platform), gone, batch_id)
+            self.error = self._gone(resolve_place(source.path, self.home.platform), gone, batch_id)
             raise self.error
         if source.encoding == "parquet":
             unreadable.report_empty([uri for uri, size in sizes.items() if not size])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def observed_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
+def observe_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
     """Observe ``query`` as it is now. ``batch_id`` is the batch that Spark has handed to us."""
     status = query.status
     if not status["isTriggerActive"] and query.isActive:

@@ -45,7 +45,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
     that a user would want to know.
     """
     home.prepare()
-    lease = _acquired(home, options.uid, say)
+    lease = _acquire_lease(home, options.uid, say)
     reserve = Reserve(home.reserve(lease.uid))
     if is_local(home.control_base):
         reserve.take()
@@ -105,7 +105,7 @@ def _prepare_data(home: StreamHome) -> None:
     claim_data(home)
 
 
-def _acquired(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:
+def _acquire_lease(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:
     try:
         return acquire(home, uid, say=say)
     except LeaseHeld as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from sessionizer.errors import ExecutorsUnfit
-from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.internals.java_errors import JavaError
@@ -81,7 +81,7 @@ def _require_shared(spark: SparkSession, data: DataPath) -> None:
     try:
         with _unfit(((UNWRITABLE, "{}"),)):
             spark.range(0, tasks, 1, tasks).write.parquet(uri_of(place))
-            found = sum(name.startswith("part-") for name in names_in(place))
+            found = sum(name.startswith("part-") for name in list_names(place))
             if found < tasks:
                 raise ExecutorsUnfit(f"what they write to {uri_of(data)} is not there for the driver")
     finally:

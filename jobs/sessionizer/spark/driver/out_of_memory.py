@@ -31,13 +31,13 @@ _WORDS: Final = re.compile(
 def words_of_this_jvm() -> str | None:
     """Return the JVM's message about its memory, None if it gave none."""
     log = BoundedLog.from_environment(os.environ)
-    printed = None if log is None else words_in(log.path)
+    printed = None if log is None else find_memory_message(log.path)
     if printed is not None:
         return printed
     return "java.lang.OutOfMemoryError" if exit_code_of_jvm(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY else None
 
 
-def words_in(log: Path) -> str | None:
+def find_memory_message(log: Path) -> str | None:
     """Return the message about exhausted memory at the end of a driver's ``log``.
 
     None if it has none or is unreadable.

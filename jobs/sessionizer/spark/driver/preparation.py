@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import pinned_settings
+from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
@@ -18,7 +18,7 @@ from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.heartbeat_writer import ProgressListener
 from sessionizer.spark.driver.prepared_query import PreparedQuery
-from sessionizer.spark.driver.python_start import python_starting
+from sessionizer.spark.driver.python_start import start_python_workers
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
@@ -63,7 +63,7 @@ class Preparation:
         if not is_local(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
             self.heartbeat.came_on()
-        with python_starting(spark):
+        with start_python_workers(spark):
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
                 self.heartbeat.came_on()
@@ -100,7 +100,7 @@ class Preparation:
     def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
         """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
         now = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
-        settings = pinned_settings(self.home.checkpoint(lineage))
+        settings = read_pinned_settings(self.home.checkpoint(lineage))
         write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:

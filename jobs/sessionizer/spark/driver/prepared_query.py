@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch, partitions_of
+from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
@@ -66,7 +66,7 @@ class PreparedQuery:
         query = session_query(self.spark, self.spec, guarded, punctuations)
         locations = self.home.table_locations(self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
-        begun = begun_batch(self.home.checkpoint(self.lineage))
+        begun = read_begun_batch(self.home.checkpoint(self.lineage))
         fields, stream = guarded.payload_fields, self.spec.name
         return query, Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun)
 
@@ -97,7 +97,7 @@ class PreparedQuery:
     @property
     def resumes(self) -> bool:
         """Whether the lineage has a batch behind it, also one that was only begun."""
-        return begun_batch(self.home.checkpoint(self.lineage)) is not None
+        return read_begun_batch(self.home.checkpoint(self.lineage)) is not None
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """Return this query without the cause that ended it, and that cause. None if a new query would end alike.

@@ -25,7 +25,7 @@ A cluster may have no executor to spare, and the driver must still report its fi
 
 
 @contextmanager
-def python_starting(spark: SparkSession) -> Iterator[None]:
+def start_python_workers(spark: SparkSession) -> Iterator[None]:
     """Start the workers while the block runs. A failure is harmless, because the first batch starts them then.
 
     Ends when they have started, because a Spark that is stopped under a job fills the log with complaints.

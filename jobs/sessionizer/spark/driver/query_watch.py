@@ -13,7 +13,7 @@ from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.disk_space import require_room
 from sessionizer.home.roots import is_local
-from sessionizer.spark.driver.batch_observation import observed_batch
+from sessionizer.spark.driver.batch_observation import observe_batch
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 
@@ -52,7 +52,7 @@ class QueryWatch:
         """
         if time.monotonic() < self._next_look:
             return
-        self._heartbeat.saw(observed_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
+        self._heartbeat.saw(observe_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
         require_room(self._disks)
         self._next_look = time.monotonic() + BEAT_EVERY_S
 

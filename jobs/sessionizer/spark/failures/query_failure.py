@@ -18,7 +18,7 @@ from sessionizer.errors import (
     UnwritablePath,
     Verdict,
 )
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def classify_failure(
     elif (line := _telling_line(whole if cause.deep else text, cause.texts)) is not None:
         text = f"{line}\n{text}"
     kind = QueryFailed if cause.verdict is Verdict.TERMINAL or cause.name == LEASE_LOST else QueryInterrupted
-    return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
+    return kind(stream, cause.name, redact_and_cut(text, _DETAIL_LIMIT))
 
 
 def store_failure(

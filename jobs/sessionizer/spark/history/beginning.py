@@ -30,7 +30,7 @@ from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.emitted_rows import open_events_in
+from sessionizer.spark.state.emitted_rows import select_open_events
 from sessionizer.spark.state.open_events import open_event_schema
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.command import Plan
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.history.taking import Taken, Taking
+    from sessionizer.spark.history.taking import HistoryReader, HistoryResults
     from sessionizer.state.commands.seed import Seed
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.state.seeds.seed_plan import Decision
@@ -61,15 +61,15 @@ class SeedRunner(SparkRunner):
     """Runner of a seed with the history that ``taking`` reads."""
 
     command: Seed
-    taking: Taking
-    _history: Taken | None = field(default=None, init=False)
+    taking: HistoryReader
+    _history: HistoryResults | None = field(default=None, init=False)
 
     def look(self) -> Plan[SeedPlan]:
         """Make the plan with its current figures. Nothing is kept."""
         with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:
             figures = self.taking.figures(Path(scratch))
         decision = self.taking.decision
-        leaving = rows_leaving(self.taking, self.home) if decision.leaves is not None else {}
+        leaving = count_deleted_rows(self.taking, self.home) if decision.leaves is not None else {}
         plan = self.command.plan(decision)
         return Plan(SeedPlan(decision, figures, leaving), plan.leaves, plan.steps)
 
@@ -109,7 +109,7 @@ class SeedRunner(SparkRunner):
         )
         partitions = partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups)
         self.begin(taking.spec, taking.examined, partitions, transfer, operation)
-        self.made.start(open_events_in(taken.frame(taking.spark), canonical_schema(open_event_schema(taken.kept))))
+        self.made.start(select_open_events(taken.frame(taking.spark), canonical_schema(open_event_schema(taken.kept))))
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and all rows that the stream has written so far."""
@@ -121,7 +121,7 @@ class SeedRunner(SparkRunner):
         if operation.record.outcome is not None:
             remove_tree(self.home.seeds)
 
-    def _read(self, operation: Operation) -> Taken:
+    def _read(self, operation: Operation) -> HistoryResults:
         """Return the results of the history: the kept ones, else read now and kept."""
         if self._history is None:
             taking = self.taking
@@ -135,7 +135,7 @@ class SeedRunner(SparkRunner):
         assert lineage is not None  # noqa: S101  the steps that need it follow the activation
         return lineage
 
-    def _fill_tables(self, lineage: str, taken: Taken, permit: Callable[[], None]) -> None:
+    def _fill_tables(self, lineage: str, taken: HistoryResults, permit: Callable[[], None]) -> None:
         taking, spec = self.taking, self.taking.spec
         sinks = Sinks(
             lineage,
@@ -154,7 +154,7 @@ class SeedRunner(SparkRunner):
         self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
 
 
-def rows_leaving(taking: Taking, home: StreamHome) -> dict[str, int]:
+def count_deleted_rows(taking: HistoryReader, home: StreamHome) -> dict[str, int]:
     """Count the rows of each table that a start over deletes, in all folders. Reads only."""
     found = count_changes(taking.spark, home.name, _tables_of(taking, home), deletion_of_all(origins_of(home)))
     counts = Counter[str]()
@@ -163,5 +163,5 @@ def rows_leaving(taking: Taking, home: StreamHome) -> dict[str, int]:
     return dict(counts)
 
 
-def _tables_of(taking: Taking, home: StreamHome) -> list[StreamedTable]:
+def _tables_of(taking: HistoryReader, home: StreamHome) -> list[StreamedTable]:
     return tables_in(home, (taking.spec.sink.path, *sink_folders(home, origins_of(home))), STREAMED, {})

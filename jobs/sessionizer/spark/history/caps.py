@@ -25,7 +25,7 @@ def event_order(*within: str) -> WindowSpec:
     return Window.partitionBy(*within).orderBy("clock_ms", "closes", "event_id")
 
 
-def capped_segments(segmented: DataFrame, rules: SessionRules) -> DataFrame:
+def cap_segments(segmented: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``position`` (of the event in its segment, from 0) and ``begins_after_cap``."""
     placed = segmented.withColumn("position", F.row_number().over(event_order(*_SEGMENT)) - 1)
     if rules.max_duration_ms is None and rules.max_bytes is None:

@@ -17,12 +17,12 @@ from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import rows, schema
-from sessionizer.core.wire.canonical import typed_rows
+from sessionizer.core.wire.canonical import read_typed_rows
 from sessionizer.core.wire.wide import pieces
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.query.group_rows import Output
-from sessionizer.spark.state.emitted_rows import emitted_table
+from sessionizer.spark.state.emitted_rows import tabulate_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ _NOBODY_IS_LATE: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class SourceFigures:
     """Figures of guarded rows: number of events, the latest moment in one of them (epoch ms), refused rows."""
 
     events: int
@@ -84,7 +84,7 @@ class FirstBatch:
             events = events.filter(pc.invert(later))
         if events.num_rows:
             self._decide(events, output)
-        return emitted_table(output)
+        return tabulate_output(output)
 
     def _decide(self, events: pa.Table, output: Output) -> None:
         admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
@@ -94,10 +94,10 @@ class FirstBatch:
         kept = schema.event_schema(self.kept, self.rules.clock)
         for table in merged.open_events:
             for piece in pieces(table):
-                output.table(rows.OPEN_EVENTS, typed_rows([piece], 0, kept))
+                output.table(rows.OPEN_EVENTS, read_typed_rows([piece], 0, kept))
 
 
-def look(guarded: Guarded) -> Looked:
+def look(guarded: Guarded) -> SourceFigures:
     """Count guarded rows in one read of all of them."""
     of_reason = guarded.rows.groupBy(REASON).agg(
         F.count("*").alias("rows"), F.max(F.unix_millis(EVENT_TIME)).alias("latest_ms")
@@ -105,7 +105,11 @@ def look(guarded: Guarded) -> Looked:
     found = {row[REASON]: row for row in of_reason.collect()}
     events = found.pop(None, None)
     refused = {reason: row["rows"] for reason, row in found.items()}
-    return Looked(0, None, refused) if events is None else Looked(events["rows"], events["latest_ms"], refused)
+    return (
+        SourceFigures(0, None, refused)
+        if events is None
+        else SourceFigures(events["rows"], events["latest_ms"], refused)
+    )
 
 
 def _taker(first: FirstBatch) -> Callable[[pa.Table], pa.Table]:
@@ -119,4 +123,4 @@ def _refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         output = Output(0)
         output.table(rows.QUARANTINE, batch)
-        yield from emitted_table(output).to_batches()
+        yield from tabulate_output(output).to_batches()

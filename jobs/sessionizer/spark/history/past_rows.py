@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
-from sessionizer.checkpoint.file_lists import SeenFile, seen_files
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
+from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, newest_version, relative_name
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = "DeltaSource | JdbcTable | StateRows"
 """A table with rows of any columns, none of which can be malformed."""
-Reader: TypeAlias = "Source | JdbcTable | Queried"
+Reader: TypeAlias = "Source | JdbcTable | UserQuery"
 """A description of how to read the rows of a history."""
 VIEW: Final = "history"
 """Name of the table in a user's query that makes rows of the source from it."""
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Queried:
+class UserQuery:
     """The rows that a user's ``query`` makes from those of ``table``, which the query calls ``VIEW``."""
 
     table: Table
@@ -74,18 +74,18 @@ def past_at(
         if query is None:
             allowed = f"a query of {VIEW} that makes rows of the source from rows of the state"
             raise InvalidSpec("--query", None, allowed)
-        return _queried(*state_at(given, table, FIELD), query)
+        return _run_user_query(*state_at(given, table, FIELD), query)
     past, reader = _stored_at(given, source, table, user)
     if query is None:
         return past, reader
     if not isinstance(reader, DeltaSource | JdbcTable):
         raise InvalidSpec("--query", query, f"Omit it: {given} has rows of the source, and a query is for a table")
-    return _queried(past, reader, query)
+    return _run_user_query(past, reader, query)
 
 
-def _queried(past: Past, table: Table, query: str) -> tuple[Past, Queried]:
+def _run_user_query(past: Past, table: Table, query: str) -> tuple[Past, UserQuery]:
     told = hashlib.sha256(query.encode()).hexdigest()[:_DIGITS]
-    return replace(past, version=f"{past.version}, by the query {told}"), Queried(table, query)
+    return replace(past, version=f"{past.version}, by the query {told}"), UserQuery(table, query)
 
 
 def _stored_at(given: str, source: Source, table: str | None, user: str | None) -> tuple[Past, Source | JdbcTable]:
@@ -117,7 +117,7 @@ def _find_in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past,
 
 def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
     """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
-    if isinstance(source, JdbcTable | Queried):
+    if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
         guarded = guard(spark, _add_source_columns(_rows_of(spark, source)), as_a_table)
         # a database has no versions: rows that are needed twice must be read once
@@ -126,9 +126,9 @@ def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform
     return guard(spark, rows, spec.model_copy(update={"source": source}))
 
 
-def _rows_of(spark: SparkSession, source: Table | Queried) -> DataFrame:
+def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
     match source:
-        case Queried(table, query):
+        case UserQuery(table, query):
             _rows_of(spark, table).createOrReplaceTempView(VIEW)
             try:
                 # in parentheses it can be nothing but a query
@@ -167,10 +167,10 @@ def read_to_now(
     # in one batch, whatever the source's limits say: the trigger that comes in their place keeps to them
     writer = guarded.rows.writeStream.foreachBatch(take_batch).option("checkpointLocation", uri_of(scratch))
     writer.trigger(once=True).start().awaitTermination()
-    if committed_batch(scratch) is None:
+    if read_last_commit(scratch) is None:
         return Place()
-    seen = tuple(seen_files(scratch, 0)) if spec.source.format == "files" else ()
-    return Place(planned_batch(scratch, 0).ends.get(EVENTS), seen)
+    seen = tuple(read_seen_files(scratch, 0)) if spec.source.format == "files" else ()
+    return Place(read_planned_batch(scratch, 0).ends.get(EVENTS), seen)
 
 
 def _start_at_beginning(source: Source) -> Source:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.roots import located
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.history.sessionize import open_events, sessionize_history
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
 from sessionizer.spark.ingest.source import read_source
@@ -107,6 +107,6 @@ def client_timeouts(spark: SparkSession, spec: StreamSpec, platform_home: Path) 
     """Read the timeouts (ms) in the table of clients, none if the spec names no table. Raises InvalidSpec."""
     if spec.rules.client_timeouts_table is None:
         return {}
-    location = located(spec.rules.client_timeouts_table, platform_home)
+    location = resolve_place(spec.rules.client_timeouts_table, platform_home)
     check_timeout_table(spark, location)
     return read_timeouts(spark, location)

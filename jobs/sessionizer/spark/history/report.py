@@ -47,7 +47,7 @@ _FILES_PER_BATCH: Final = "100000"
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class RefreshedDays:
     """The days that were computed anew, the number of their rows now, and whether all days were."""
 
     dates: tuple[date, ...]
@@ -68,7 +68,7 @@ class DailyReport:
     measures: tuple[str, ...]
     bookmarks: DataPath
 
-    def refresh(self) -> Refreshed | None:
+    def refresh(self) -> RefreshedDays | None:
         """Bring ``daily`` up to date, None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
         if not DeltaTable.isDeltaTable(self.spark, self.sessions):
             return None
@@ -82,7 +82,7 @@ class DailyReport:
                 raise
             remove_tree(bookmark)
             dates, rebuilt = self._follow(bookmark), True
-        return Refreshed(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
+        return RefreshedDays(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
         """Compute every day anew that sessions came to since the bookmark, and return these days."""

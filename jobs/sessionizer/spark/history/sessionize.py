@@ -16,7 +16,7 @@ from sessionizer.core.definition.event import SESSION_ID_LENGTH
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.history.caps import capped_segments, event_order
+from sessionizer.spark.history.caps import cap_segments, event_order
 from sessionizer.spark.history.event_size import event_size
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def _final_by(until_ms: int | None) -> Column:
 def _cut(events: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``session`` (its number within the key) to the admitted events. The last event of each has its end."""
     one_shuffle = events.repartition("key")  # every window and group below is within a key
-    admitted = _first_of_each_id(_timed(one_shuffle, rules))
-    return _ended(_numbered(capped_segments(_segmented(admitted), rules)), rules)
+    admitted = _first_of_each_id(_add_clock(one_shuffle, rules))
+    return _add_close_reason(_number_sessions(cap_segments(_cut_at_gaps(admitted), rules)), rules)
 
 
-def _timed(events: DataFrame, rules: SessionRules) -> DataFrame:
+def _add_clock(events: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``clock_ms``, ``bytes`` and ``deadline_ms``, the last moment at which another event continues the session."""
     clock_ms = F.unix_millis("event_time")
     in_force_ms = F.least(_timeout_in_force(rules), F.lit(NEVER_MS))
@@ -93,7 +93,7 @@ def _first_of_each_id(timed: DataFrame) -> DataFrame:
     return timed.withColumn("copy", F.row_number().over(canonical)).where("copy = 1").drop("copy")
 
 
-def _segmented(admitted: DataFrame) -> DataFrame:
+def _cut_at_gaps(admitted: DataFrame) -> DataFrame:
     """Cut after closing events and at gaps: the pieces are ``segment``s, numbered within the key."""
     before = F.lag(F.struct("closes", "deadline_ms")).over(event_order("key"))
     begins = before.isNull() | before["closes"] | (F.col("clock_ms") > before["deadline_ms"])
@@ -101,7 +101,7 @@ def _segmented(admitted: DataFrame) -> DataFrame:
     return marked.withColumn("segment", F.sum("begins").over(event_order("key"))).drop("begins")
 
 
-def _numbered(capped: DataFrame) -> DataFrame:
+def _number_sessions(capped: DataFrame) -> DataFrame:
     """Number the sessions of a key. ``position`` becomes the event's in its session, from 0."""
     begins = (F.col("position") == 0) | F.col("begins_after_cap")
     numbered = capped.withColumn("session", F.sum(begins.cast("int")).over(event_order("key")))
@@ -109,7 +109,7 @@ def _numbered(capped: DataFrame) -> DataFrame:
     return numbered.withColumn("position", place - 1).drop("begins_after_cap", "segment")
 
 
-def _ended(numbered: DataFrame, rules: SessionRules) -> DataFrame:
+def _add_close_reason(numbered: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``close_reason`` and ``due_ms``, which are null except at the last event of a session."""
     following = F.lead(F.struct("clock_ms", "session")).over(event_order("key"))
     is_last = following.isNull() | (following["session"] != F.col("session"))

@@ -13,14 +13,14 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import add_stamp
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
 from sessionizer.spark.history.read import client_timeouts, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
-from sessionizer.spark.state.emitted_rows import counts_in
+from sessionizer.spark.state.emitted_rows import count_by_kind
 from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.spark.history.first_batch import Looked
+    from sessionizer.spark.history.first_batch import SourceFigures
     from sessionizer.spark.history.past_rows import Reader
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
@@ -42,7 +42,7 @@ _TAKEN = "taken"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class HistoryResults:
     """The results of a history, kept at ``location``. ``kept``: the types of its open events.
 
     ``place``: position of the source. ``timeouts``: of the clients, in force for all of it (ms).
@@ -60,7 +60,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class HistoryReader:
     """A reading of the history of ``decision`` as ``past``, for a stream whose ``spec`` is ``examined``."""
 
     spark: SparkSession
@@ -76,12 +76,12 @@ class Taking:
 
         def take(guarded: Guarded) -> None:
             looked, first = self._first(guarded)
-            found.append(_figures(looked, first, counts_in(first.taken(guarded, looked.events))))
+            found.append(_figures(looked, first, count_by_kind(first.taken(guarded, looked.events))))
 
         self._read(scratch, take, wants_place=False)
         return found[0] if found else self._nothing()
 
-    def kept(self, folder: DataPath, permit: Callable[[], None]) -> Taken:
+    def kept(self, folder: DataPath, permit: Callable[[], None]) -> HistoryResults:
         """Return the results of the history in ``folder``: whole ones of a killed call, else made anew.
 
         Each call keeps them in a place of its own, which counts if ``permit`` returns then. So a call that was
@@ -93,7 +93,7 @@ class Taking:
             raise DamagedFile(folder / f"{_TAKEN}.json", known.damage)
         if known.value is None:
             remove_tree(folder)
-            own = minted_id(epoch_ms())
+            own = mint_id(epoch_ms())
             make_private(folder)
             (folder / own / "scratch").mkdir(parents=True)
             found = self._keep(folder / own)
@@ -101,9 +101,9 @@ class Taking:
             publish_json(folder / f"{_TAKEN}.json", add_stamp({**found, "own": own}))
             known = examine_data_json(folder / f"{_TAKEN}.json")
         value: dict[str, Any] = json.loads(json.dumps(known.value))
-        if value["decided"] != _decided(self.decision):
+        if value["decided"] != _digest_decision(self.decision):
             raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest)
-        return Taken(
+        return HistoryResults(
             location=uri_of((folder / value["own"] if "own" in value else folder) / _TAKEN),
             figures=Figures(**value["figures"]),
             kept=KeptTypes(value["time_mode"], value["payload"]),
@@ -119,13 +119,13 @@ class Taking:
             location = uri_of(folder / _TAKEN)
             first.taken(guarded, looked.events).write.format("delta").mode("overwrite").save(location)
             written = guarded.rows.sparkSession.read.format("delta").load(location)
-            found.append((_figures(looked, first, counts_in(written)), self._types(guarded)))
+            found.append((_figures(looked, first, count_by_kind(written)), self._types(guarded)))
 
         place = self._read(folder / "scratch", take, wants_place=True)
         figures, kept = found[0] if found else (self._nothing(), KeptTypes(""))
         return {
             "digest": self.decision.digest,
-            "decided": _decided(self.decision),
+            "decided": _digest_decision(self.decision),
             "figures": asdict(figures),
             "time_mode": kept.time_mode,
             "payload": kept.payload,
@@ -153,7 +153,7 @@ class Taking:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, lambda _: None)
         return Place(json.loads(live))
 
-    def _first(self, guarded: Guarded) -> tuple[Looked, FirstBatch]:
+    def _first(self, guarded: Guarded) -> tuple[SourceFigures, FirstBatch]:
         looked, kept = look(guarded), self._types(guarded)
         if looked.latest_ms is None:
             self._nothing()
@@ -177,12 +177,12 @@ class Taking:
         raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
 
 
-def _decided(decision: Decision) -> str:
+def _digest_decision(decision: Decision) -> str:
     """Return the digest of the decision without the version of the history, which has been read by then."""
     return replace(decision, past=replace(decision.past, version="")).digest
 
 
-def _figures(looked: Looked, first: FirstBatch, counts: Mapping[str, int]) -> Figures:
+def _figures(looked: SourceFigures, first: FirstBatch, counts: Mapping[str, int]) -> Figures:
     return Figures(
         watermark_ms=first.watermark_ms,
         events=looked.events,

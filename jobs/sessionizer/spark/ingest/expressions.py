@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.spark.internals.trying import never_failing
-from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, shown_columns
+from sessionizer.spark.internals.trying import try_expression
+from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ def require_permitted(rows: DataFrame, field: str, sql: str, *, measure: bool = 
         raise InvalidSpec(field, sql, allowed)
 
 
-def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
+def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """Return the type of ``sql`` over ``rows``.
 
     Raises InvalidSpec naming ``field`` if it gives no value for each row.
@@ -37,7 +37,7 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     require_permitted(rows, field, sql)
     try:
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
-        beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
+        beside = rows.select("*", try_expression(rows.sparkSession, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
         # an aggregate takes no input that varies: a second look at what the guard let through
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
@@ -46,7 +46,7 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     except AnalysisException as error:
         if error.getCondition() == VARIES:
             raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {sql}") from error
-        allowed = f"an expression over {shown_columns(rows.columns)} ({first_line(error)})"
+        allowed = f"an expression over {show_columns(rows.columns)} ({first_line(error)})"
         raise InvalidSpec(field, sql, allowed) from error
     return found
 
@@ -56,7 +56,7 @@ def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
 
     Raises InvalidSpec naming ``field``.
     """
-    found = checked_type(rows, field, sql)
+    found = check_type(rows, field, sql)
     if not_kept(found) is not None:
         example = "Cast it, for example cast(... as string)"
         raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}. {example}")
@@ -65,7 +65,7 @@ def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
 
 def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> DataType:
     """Return the type of ``sql``, whose short name must be one of ``allowed``. Raises InvalidSpec naming ``field``."""
-    found = checked_type(rows, field, sql)
+    found = check_type(rows, field, sql)
     if found.typeName() not in allowed:
         raise InvalidSpec(field, sql, f"{' or '.join(allowed)}, not {found.simpleString()}. {example}")
     return found

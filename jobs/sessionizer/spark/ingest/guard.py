@@ -18,14 +18,14 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
-from sessionizer.errors import Misfits
+from sessionizer.errors import SpecProblems
 from sessionizer.home.clock import epoch_ms
-from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
+from sessionizer.spark.ingest.expressions import check_type, require_keepable, require_type
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.batch_clock import batch_clock
-from sessionizer.spark.internals.trying import never_failing
+from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,11 +114,11 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
 
 def _check(rows: DataFrame, mapping: Mapping) -> StructType:
     """Return the payload's types. Raises InvalidSpec for the first field that does not fit, with the others."""
-    misfits = Misfits()
+    misfits = SpecProblems()
     for name in ("key", "client", "event_id"):
         if (sql := getattr(mapping, name)) is not None:
             with misfits.noted():
-                checked_type(rows, f"mapping.{name}", sql)
+                check_type(rows, f"mapping.{name}", sql)
     for name, (kinds, example) in _TYPED.items():
         if (sql := getattr(mapping, name)) is not None:
             with misfits.noted():
@@ -133,7 +133,7 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
 
 def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
     def optional(sql: str | None, kind: str) -> Column:
-        return F.lit(None).cast(kind) if sql is None else never_failing(spark, sql).cast(kind)
+        return F.lit(None).cast(kind) if sql is None else try_expression(spark, sql).cast(kind)
 
     mapping = spec.mapping
     return [
@@ -143,7 +143,7 @@ def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
         optional(mapping.event_id, "string").alias(schema.EVENT_ID),
         F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
         _cap_at_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
-        *(never_failing(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
+        *(try_expression(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
     ]
 
 

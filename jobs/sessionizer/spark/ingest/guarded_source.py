@@ -52,7 +52,7 @@ class SourceMemory:
 NOTHING_REMEMBERED: Final = SourceMemory()
 
 
-def guarded_source(
+def read_guarded_source(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, memory: SourceMemory = NOTHING_REMEMBERED
 ) -> Guarded:
     """Return the guarded rows of the source, by what the lineage remembers of it.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
-from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
@@ -33,7 +33,7 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if the record of types is lost.
     """
     kept = TYPES_FILE.of(home, lineage).require() if lineage else None
-    if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
+    if kept is None or lineage is None or read_begun_batch(home.checkpoint(lineage)) is None:
         return
     if kept.time_mode != spec.rules.clock:
         allowed = f"{kept.time_mode!r}, the clock of this stream's state, or start another stream for another clock"
@@ -71,7 +71,7 @@ def sql_type(kind: pa.DataType) -> str:
 
 def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
     """Record that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
-    kept = TYPES_FILE.of(home, lineage).require() if begun_batch(home.checkpoint(lineage)) is not None else None
+    kept = TYPES_FILE.of(home, lineage).require() if read_begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.clock))
     more = kept.add_payload(types_of(payload))
     if more != kept or not kept.payload:

@@ -45,7 +45,7 @@ def build_text() -> Column:
     return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms", "seed")))
 
 
-def quarantined() -> dict[str, Column]:
+def quarantine_columns() -> dict[str, Column]:
     """Return the quarantine columns of an unreadable file's report: reason, raw and position, null in all others."""
     reason = F.when(F.col("unreadable").isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value))
     return {REASON: reason, RAW: F.col("unreadable.cause"), POSITION: F.col("unreadable.uri")}

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
-from sessionizer.home.roots import located
-from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
+from sessionizer.home.roots import resolve_place
+from sessionizer.launch.driver_environment import ALLOWED, is_allowed, read_allowed_patterns
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.files import literal, read_files
@@ -93,7 +93,7 @@ def _connection_failure(address: str, timeout_s: float) -> str | None:
 
 
 def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
-    folder = located(source.path, home)
+    folder = resolve_place(source.path, home)
     if "://" not in folder and not Path(folder).is_dir():
         raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})")
     path = literal(folder)
@@ -122,7 +122,7 @@ def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> N
 
 def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
     try:
-        rows: DataFrame = reader.format("delta").options(**source.options).load(located(source.path, home))
+        rows: DataFrame = reader.format("delta").options(**source.options).load(resolve_place(source.path, home))
     except (PySparkException, JavaError) as error:
         found = store_failure(error, source.path, "source.path", first_line(error))
         if isinstance(found, StoreUnreachable):
@@ -180,7 +180,7 @@ def isolation(source: KafkaSource) -> dict[str, str]:
 
 def _environment(field: str, name: str) -> str:
     if not is_allowed(name, os.environ):
-        allowed = ", ".join(allowed_patterns(os.environ)) or "no variable"
+        allowed = ", ".join(read_allowed_patterns(os.environ)) or "no variable"
         raise InvalidSpec(field, name, f"{allowed}. Rename the variable, or ask the operator to add it to {ALLOWED}")
     value = os.environ.get(name)
     if value is None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
-from sessionizer.home.roots import located
-from sessionizer.lineage.source_ids import known_ids, read_source_ids, require_same_source
+from sessionizer.home.roots import resolve_place
+from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.internals.delta_log import table_id
@@ -35,7 +35,7 @@ def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path)
         case "kafka":
             return topic_ids(spark, stream, source)
         case "delta":
-            found = _table_id(spark, located(source.path, platform))
+            found = _table_id(spark, resolve_place(source.path, platform))
             return {} if found is None else {source.path: found}
         case "files" | "socket":
             return {}
@@ -48,10 +48,10 @@ def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, line
     SourceForbidden, SourceReplaced.
     """
     now = source_ids(spark, spec.name, spec.source, home.platform)
-    newest = begun_batch(home.checkpoint(lineage)) if lineage else None
+    newest = read_begun_batch(home.checkpoint(lineage)) if lineage else None
     if lineage is not None and newest is not None:
-        offset = planned_batch(home.checkpoint(lineage), newest).ends.get(EVENTS)
-        known = known_ids(read_source_ids(home, lineage), spec.source.model_dump(), offset)
+        offset = read_planned_batch(home.checkpoint(lineage), newest).ends.get(EVENTS)
+        known = choose_known_ids(read_source_ids(home, lineage), spec.source.model_dump(), offset)
         require_same_source(spec.name, known, now)
     return now
 

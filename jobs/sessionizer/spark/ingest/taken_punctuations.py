@@ -11,10 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches, planned_batch
-from sessionizer.checkpoint.file_lists import files_between, files_of_batch, files_until
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
+from sessionizer.checkpoint.file_lists import files_between, files_of_batch, list_files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,12 +42,14 @@ class TakenPunctuations:
     @classmethod
     def left_behind(cls, folder: DataPath, checkpoint: DataPath, keep: int = KEPT) -> TakenPunctuations:
         """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
-        committed = committed_batches(checkpoint) & begun_batches(checkpoint)
+        committed = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
         taken = cls(folder, checkpoint, keep, max(committed, default=None))
-        if taken.swept is not None and any(name.endswith(".json") for name in names_in(folder)):
+        if taken.swept is not None and any(name.endswith(".json") for name in list_names(folder)):
             oldest = min(committed)
-            taken._remove(files_until(checkpoint, oldest, PUNCTUATIONS))
-            ends = [planned_batch(checkpoint, each).last_file_offset(PUNCTUATIONS) for each in (oldest, taken.swept)]
+            taken._remove(list_files_until(checkpoint, oldest, PUNCTUATIONS))
+            ends = [
+                read_planned_batch(checkpoint, each).last_file_offset(PUNCTUATIONS) for each in (oldest, taken.swept)
+            ]
             # to which of the batches each belongs is not worth a look at all of them: they are kept a little longer
             taken.kept.append((taken.swept, files_between(checkpoint, PUNCTUATIONS, *ends)))
         return taken

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.core.definition.rules import NEVER_MS, changed_timeouts
+from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
-from sessionizer.home.roots import located
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.stream_spec.document.duration import format_duration
@@ -68,11 +68,11 @@ class TimeoutTable:
         """
         rules, announced = spec.rules, lineage.announced_timeouts
         named = rules.client_timeouts_table
-        if named is None and not announced_timeouts(announced):
+        if named is None and not read_announced_timeouts(announced):
             return None
         return cls(
             spark=spark,
-            location=None if named is None else located(named, platform_home),
+            location=None if named is None else resolve_place(named, platform_home),
             default_ms=rules.gap_timeout_ms,
             inline_ms=dict(rules.client_timeouts),
             announced=announced,
@@ -84,9 +84,9 @@ class TimeoutTable:
 
         Raises TimeoutsUnread if the table cannot be read just now. Then the timeouts passed on before hold.
         """
-        known = announced_timeouts(self.announced)
+        known = read_announced_timeouts(self.announced)
         current = self._read()
-        changes = changed_timeouts(known, current, self.inline_ms, self.default_ms)
+        changes = find_changed_timeouts(known, current, self.inline_ms, self.default_ms)
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
@@ -107,7 +107,7 @@ def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
     return add_stamp({_TIMEOUTS: dict(timeouts_ms)})
 
 
-def announced_timeouts(file: ControlPath) -> dict[str, int]:
+def read_announced_timeouts(file: ControlPath) -> dict[str, int]:
     """Read the announced timeouts, client to ms, none if ``file`` is absent or damaged.
 
     Raises DamagedFile if it is too new.

@@ -34,8 +34,8 @@ def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str
     if plain():
         return {}
     settings = kafka_settings(source)
-    answers = settled_answers(lambda: describe_topics(spark, settings, topics_of(source)))
-    return judged_ids(stream, source.bootstrap_servers, answers)
+    answers = ask_until_settled(lambda: describe_topics(spark, settings, topics_of(source)))
+    return require_ids(stream, source.bootstrap_servers, answers)
 
 
 def oldest_offsets(spark: SparkSession, source: KafkaSource, partitions: Sequence[str]) -> dict[str, int]:
@@ -60,7 +60,7 @@ def kafka_settings(source: KafkaSource) -> dict[str, str]:
     return {name[len(_PREFIX) :]: value for name, value in options if name.lower().startswith(_PREFIX)}
 
 
-def settled_answers(
+def ask_until_settled(
     ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = PAUSE_S
 ) -> Mapping[str, Topic | Fault]:
     """Return the answers of ``ask``, repeated while a topic is missing."""
@@ -73,13 +73,13 @@ def settled_answers(
     return answers
 
 
-def judged_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
+def require_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
     """Return the ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
-    found = {name: judged(stream, brokers, name, answer).id for name, answer in answers.items()}
+    found = {name: require_topic(stream, brokers, name, answer).id for name, answer in answers.items()}
     return {name: topic for name, topic in found.items() if topic is not None}
 
 
-def judged(stream: str, brokers: str, name: str, answer: Topic | Fault) -> Topic:
+def require_topic(stream: str, brokers: str, name: str, answer: Topic | Fault) -> Topic:
     """Return the topic that was described. Raises SourceMissing, SourceForbidden."""
     if isinstance(answer, Topic):
         if not answer.readable:

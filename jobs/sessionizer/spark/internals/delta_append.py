@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from delta.tables import DeltaTable
 
 from sessionizer.launch.driver_environment import plain
-from sessionizer.spark.internals.delta_log import delta_log, known_version
+from sessionizer.spark.internals.delta_log import delta_log, read_transaction_version
 from sessionizer.spark.internals.java_class import java_class, scala_object
 from sessionizer.spark.internals.java_errors import door
 
@@ -84,7 +84,7 @@ def _committed(frame: DataFrame, location: str, transaction: Transaction, permit
         log = delta_log(frame.sparkSession, location)
         attempt = log.startTransaction()
         is_there = attempt.snapshot().version() >= 0
-        if is_there and transaction.version <= known_version(attempt.snapshot(), transaction.application):
+        if is_there and transaction.version <= read_transaction_version(attempt.snapshot(), transaction.application):
             return None
         if is_there:
             attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict

@@ -34,7 +34,7 @@ def last_version(spark: SparkSession, location: str, application: str) -> int:
     if plain():
         return _noted(spark, location).get(application, -1)
     with door(DOOR):
-        return known_version(_snapshot(spark, location), application)
+        return read_transaction_version(_snapshot(spark, location), application)
 
 
 def applications(spark: SparkSession, location: str) -> set[str]:
@@ -85,7 +85,7 @@ def delta_log(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Jav
     return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001  no Python API
 
 
-def known_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
+def read_transaction_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
     """Return the highest version of ``application`` in a state of a table, -1 if there is none."""
     checksum = snapshot.checksumOpt()
     noted = checksum.get().setTransactions() if checksum.isDefined() else checksum

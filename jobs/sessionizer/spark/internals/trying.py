@@ -27,17 +27,17 @@ _SOME_DAY: Final = date(1970, 1, 1)
 _BARE_NAME: Final = re.compile(r"\s*(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*\s*")
 
 
-def never_failing(spark: SparkSession, sql: str) -> Column:
+def try_expression(spark: SparkSession, sql: str) -> Column:
     """Return the expression, null where evaluating it fails.
 
     Without this ``timestamp_seconds(x)`` of one absurd x ends the stream, ANSI mode or not.
     """
     if plain() and _BARE_NAME.fullmatch(sql):
         return F.expr(sql)
-    return null_where_failing(F.expr(sql), spark)
+    return try_column(F.expr(sql), spark)
 
 
-def null_where_failing(column: Column, spark: SparkSession) -> Column:
+def try_column(column: Column, spark: SparkSession) -> Column:
     """Return ``column``, null where evaluating it fails. Raises PrivateDoorBroken."""
     if plain():
         return F.when(_can_be_evaluated(column), column)

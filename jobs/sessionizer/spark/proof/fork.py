@@ -12,10 +12,10 @@ from sessionizer.checkpoint.names import offset_log
 from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import copy_file, entries_in, remove_tree
+from sessionizer.home.data_files import copy_file, list_entries, remove_tree
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.disk.local_files import make_private
-from sessionizer.home.names import minted_second
+from sessionizer.home.names import mint_prefix
 from sessionizer.home.roots import add_scheme, uri_of
 
 if TYPE_CHECKING:
@@ -51,11 +51,12 @@ class Fork:
     def plan_batch(self, batch_id: int) -> None:
         """Have the next query run the recorded batch. Raises OSError."""
         copy_file(
-            recorded_offsets(self.folder) / str(batch_id), offset_log(self.checkpoint) / str(self.number_of(batch_id))
+            write_recorded_offsets(self.folder) / str(batch_id),
+            offset_log(self.checkpoint) / str(self.number_of(batch_id)),
         )
 
 
-def recorded_offsets(folder: DataPath) -> DataPath:
+def write_recorded_offsets(folder: DataPath) -> DataPath:
     """Return the folder with the offsets of the batches to replay, a file for each."""
     return folder / "recorded"
 
@@ -86,7 +87,7 @@ def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fo
     """
     fork, batches = Fork(folder, folder / "checkpoint"), recording.batches
     files = recording.spec.source.format == "files"
-    with copying(home, recording, folder):
+    with check_batch_is_kept(home, recording, folder):
         copy_batch(
             recording.checkpoint,
             batches.fork_at,
@@ -101,13 +102,13 @@ def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fo
 
 def copy_recorded_offsets(recording: Recording, folder: DataPath) -> None:
     """Copy the offsets of the recorded batches and of the one before, which Spark removes some day. Raises OSError."""
-    recorded_offsets(folder).mkdir()
+    write_recorded_offsets(folder).mkdir()
     for batch_id in (recording.batches.fork_at, *recording.batches.ids):
-        copy_file(offset_log(recording.checkpoint) / str(batch_id), recorded_offsets(folder) / str(batch_id))
+        copy_file(offset_log(recording.checkpoint) / str(batch_id), write_recorded_offsets(folder) / str(batch_id))
 
 
 @contextmanager
-def copying(home: StreamHome, recording: Recording, folder: DataPath) -> Iterator[None]:
+def check_batch_is_kept(home: StreamHome, recording: Recording, folder: DataPath) -> Iterator[None]:
     """Check that the batch of the fork is kept until all of it is copied.
 
     Raises BatchOutrun if it is not, UnwritablePath, DiskFull.
@@ -125,7 +126,7 @@ def copying(home: StreamHome, recording: Recording, folder: DataPath) -> Iterato
 
 
 def _remove_left_folders(home: StreamHome) -> None:
-    oldest = minted_second(epoch_ms() - _LEFT_FOR_MS)
-    for entry in entries_in(home.proofs):
+    oldest = mint_prefix(epoch_ms() - _LEFT_FOR_MS)
+    for entry in list_entries(home.proofs):
         if entry.name < oldest:
             remove_tree(entry)

@@ -23,7 +23,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.ingest.kept_types import require_in_reach
-from sessionizer.spark.proof.fork import Fork, copy_recorded_offsets, copying, recorded_offsets
+from sessionizer.spark.proof.fork import Fork, check_batch_is_kept, copy_recorded_offsets, write_recorded_offsets
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
@@ -56,7 +56,7 @@ def fork_with_migrations(
     Raises MigrationRefused, InvalidSpec if the spec cannot take the migrated events, and BatchOutrun if Spark removes
     a file of the batch meanwhile.
     """
-    with copying(home, recording, folder):
+    with check_batch_is_kept(home, recording, folder):
         copy_recorded_offsets(recording, folder)
         committed = read_committed_batch(home, recording.batches.fork_at)
         migrated = MigratedEvents(spark, home, committed, recording.waiting, folder / _MIGRATED)
@@ -104,7 +104,7 @@ def _seed(
 
 def _continue_with_recorded(recording: Recording, checkpoint: DataPath, folder: DataPath) -> None:
     """Have batch 1 of the seeded ``checkpoint`` begin where the recorded batches do. Raises OSError."""
-    begin_where(checkpoint, _SEED, recorded_offsets(folder) / str(recording.batches.fork_at))
+    begin_where(checkpoint, _SEED, write_recorded_offsets(folder) / str(recording.batches.fork_at))
     remove_tree(checkpoint / SOURCES)
     are_files = recording.spec.source.format == "files"
     copy_sources(recording.checkpoint, recording.batches.last, checkpoint, are_files=are_files)

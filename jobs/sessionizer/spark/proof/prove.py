@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
-from sessionizer.lineage.fingerprint import JAVA, SPARK, kept_fingerprint, present_fingerprint
+from sessionizer.home.names import mint_id
+from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
 from sessionizer.spark.proof.migrated_fork import fork_with_migrations
@@ -86,7 +86,7 @@ def prove(
     spec does not fit, BatchOutrun if the stream is faster, UnwritablePath, DiskFull.
     """
     asked, at = request or ProofRequest(), epoch_ms()
-    proof_id = minted_id(at)
+    proof_id = mint_id(at)
     recording = read_recording(spark, home, spec, asked.batches, asked.first)
     with scratch_folder(home, proof_id) as folder:
         examined = examine_replay(spark, home, recording)
@@ -105,7 +105,7 @@ def prove(
         last=recording.batches.last,
         events=replayed.events,
         replay_seconds=round(replayed.seconds, 1),
-        release=release_differences(kept_fingerprint(home, recording.lineage), present),
+        release=release_differences(read_fingerprint(home, recording.lineage), present),
         changes=tuple(map(str, recording.explanation.changes)),
         tables=tuple(tables),
         notes=(*recording.notes, *notes),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batches, committed_batches
+from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE
@@ -21,9 +21,9 @@ from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
 from sessionizer.state.proof.explanation import Explanation, changes_by_migrations
 from sessionizer.state.stream_copy import keep_source_files
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
+from sessionizer.stream_spec.decisions import changes_between, decisions_of, document_of, list_decisions
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     record = SPEC_FILE.of(home, lineage).require()
     if record is None:
         raise DamagedFile(SPEC_FILE.of(home, lineage).path, "it is gone")
-    decided = changes_between(decided_by(record.document), decisions_of(spec))
+    decided = changes_between(list_decisions(record.document), decisions_of(spec))
     changes = tuple(change for change in decided if change.field != MIGRATIONS)  # applied ones may leave the file
     _require_same_source(home.name, spec, changes)
     checkpoint = home.checkpoint(lineage)
@@ -89,7 +89,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         batches=batches,
         explanation=Explanation((*changes, *changes_by_migrations(waiting)), _measures(record, spec)),
         notes=tuple(notes),
-        old_spec=recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
+        old_spec=parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
         waiting=waiting,
     )
 
@@ -113,7 +113,7 @@ def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, .
 
 
 def _kept(checkpoint: DataPath) -> set[int]:
-    return committed_batches(checkpoint) & begun_batches(checkpoint)
+    return list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
 
 
 def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: StreamSpec) -> Callable[[int], str | None]:

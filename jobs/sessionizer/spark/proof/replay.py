@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.core.wire import rows
 from sessionizer.errors import NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
@@ -63,7 +63,7 @@ def replay(
 
     Raises NothingToProve if the source lost events, and the transient error that ended a query.
     """
-    query, sinks = _prepared(spark, home, recording, fork, examined)
+    query, sinks = _prepare(spark, home, recording, fork, examined)
     run, started, died = _Run(home.name, sinks, fork, recording.batches.ids, say), time.monotonic(), None
     try:
         query.run_planned_batches(run.write, fork.checkpoint, run.plan_next)
@@ -81,7 +81,7 @@ def examine_replay(spark: SparkSession, home: StreamHome, recording: Recording) 
     return examine(spark, recording.spec, home.platform, SourceMemory.of(home, recording.lineage))
 
 
-def _prepared(
+def _prepare(
     spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, examined: Examined
 ) -> tuple[SessionQuery, Sinks]:
     """Make the tables of the replay, and build its query."""
@@ -131,7 +131,7 @@ class _Run:
             return self.is_begun
 
     def _end_batch(self) -> None:
-        committed = committed_batch(self.fork.checkpoint)
+        committed = read_last_commit(self.fork.checkpoint)
         if self.counts is None or committed != self.fork.number_of(self.batch_id):
             raise NothingToProve(self.stream, f"Spark does not run batch {self.batch_id} as it is recorded")
         self.events += _rows_read(self.counts)

@@ -97,7 +97,7 @@ def session_query(
 
     ``initial``: the state of its key groups at the start, if its checkpoint has none yet (rows of ``rows.INITIAL``).
     """
-    return SessionQuery(_sessionized(spark, guarded, spec, punctuations, initial), guarded)
+    return SessionQuery(_sessionize(spark, guarded, spec, punctuations, initial), guarded)
 
 
 def group_of(key: Column, key_groups: int) -> Column:
@@ -105,7 +105,7 @@ def group_of(key: Column, key_groups: int) -> Column:
     return F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
 
 
-def _sessionized(
+def _sessionize(
     spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: DataPath, initial: DataFrame | None
 ) -> DataFrame:
     rules = rules_of(spec)
@@ -147,7 +147,7 @@ def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rule
     control = punctuation.read_punctuations(spark, folder)
     own = {
         PUNCTUATION: punctuation.build_text(),
-        **punctuation.quarantined(),
+        **punctuation.quarantine_columns(),
         EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
         GROUP: F.lit(0),
     }

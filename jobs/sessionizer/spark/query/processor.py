@@ -32,7 +32,7 @@ from sessionizer.core.key_group.append_or_merge import (
     take_initial,
     take_timer,
 )
-from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
+from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_numbers
@@ -153,13 +153,13 @@ class SessionProcessor(StatefulProcessor):
         if not self._shared.rules.clock.has_gaps:
             return {}
         kept = self._fingerprint.get()
-        known = kept_timeouts(kept[0], self._read_timeouts) if kept else {}
+        known = read_kept_timeouts(kept[0], self._read_timeouts) if kept else {}
         if not changes:
             return known
         fingerprint, blob = keep_timeouts({**known, **changes})
         self._fingerprint.update((fingerprint,))
         self._timeouts.update((blob,))
-        return kept_timeouts(fingerprint, lambda: blob)
+        return read_kept_timeouts(fingerprint, lambda: blob)
 
     def _read_timeouts(self) -> bytes:
         (blob,) = self._timeouts.get() or ()

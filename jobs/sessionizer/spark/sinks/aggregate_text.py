@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql import functions as F
 
-from sessionizer.spark.internals.trying import null_where_failing
+from sessionizer.spark.internals.trying import try_column
 from sessionizer.stream_spec.sql_functions import NEVER_FAILING
 from sessionizer.stream_spec.sql_guard import BUILT_IN
-from sessionizer.stream_spec.sql_words import Kind, calls, closing, qualified_name, words_of
+from sessionizer.stream_spec.sql_words import Kind, calls, find_closing, find_qualified_name, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,17 +70,17 @@ class _Rewriting:
                 at += 1
                 continue
             call, end = self._call(sql, words, at)
-            begin, _ = qualified_name(words, at)
+            begin, _ = find_qualified_name(words, at)
             written += [sql[done : words[begin].start], self._aggregated(F.expr(call))]
             at, done = end, words[end - 1].end
         result = F.expr("".join([*written, sql[done:]]))
         if self._failures:
             failed = self._aggregated(F.coalesce(F.bool_or(reduce(or_, self._failures)), F.lit(False)))  # noqa: FBT003
             result = F.when(~F.col(failed), result)
-        return null_where_failing(result, self.spark)
+        return try_column(result, self.spark)
 
     def _is_call(self, words: Sequence[Word], at: int) -> bool:
-        _, name = qualified_name(words, at)
+        _, name = find_qualified_name(words, at)
         compares = at > 0 and words[at - 1].is_name("like", "ilike", "rlike")
         own = name.removesuffix(words[at].name) in BUILT_IN
         return own and calls(words, at) and words[at].name in NEVER_FAILING and not compares
@@ -92,7 +92,7 @@ class _Rewriting:
 
     def _call(self, sql: str, words: Sequence[Word], at: int) -> tuple[str, int]:
         """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
-        end = closing(words, at + 1)
+        end = find_closing(words, at + 1)
         given = list(words[at + 2 : end])
         distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
         taken = [self._tried(sql, part) for part in _parts(given)]
@@ -113,7 +113,7 @@ class _Rewriting:
                 at += 2
                 continue
             opening = at + (1 if clause == "filter" else 2)
-            end = closing(words, opening)
+            end = find_closing(words, opening)
             if clause == "filter":
                 found.condition = self._tried(sql, words[opening + 2 : end])
                 found.text += f" filter (where {found.condition[0]})"
@@ -143,11 +143,11 @@ class _Rewriting:
         if not words:
             return "", None
         text = sql[words[0].start : words[-1].end]
-        is_bare = qualified_name(words, len(words) - 1)[0] == 0
+        is_bare = find_qualified_name(words, len(words) - 1)[0] == 0
         if is_bare or not any(_reads_column(words, at) for at in range(len(words))):
             return text, None
         name = self._name_of.setdefault(text, f"_input_{len(self._name_of)}")
-        self.inputs[name] = null_where_failing(F.struct(F.expr(text).alias(_VALUE)), self.spark)
+        self.inputs[name] = try_column(F.struct(F.expr(text).alias(_VALUE)), self.spark)
         return f"{name}.{_VALUE}", name
 
 

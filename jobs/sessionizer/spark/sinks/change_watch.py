@@ -13,8 +13,8 @@ from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, Unwrit
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.table_changes import changes_after
-from sessionizer.state.lineages.told_changes import ToldChanges
+from sessionizer.state.lineages.table_changes import list_changes_after
+from sessionizer.state.lineages.told_changes import NotifiedChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class ChangeWatch:
     """A look at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
 
     def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
-        self._told, self._tables, self._say = ToldChanges(home.lineage(lineage).table_changes), tables, say
+        self._told, self._tables, self._say = NotifiedChanges(home.lineage(lineage).table_changes), tables, say
         self._ours = {*origins_of(home), lineage}
         self._next_look, self._is_first = 0.0, True
 
@@ -58,4 +58,4 @@ class ChangeWatch:
     def _found(self, table: DataPath, name: str, version: int | None) -> tuple[int | None, list[TableChange]]:
         if version is None:
             return newest_version(table), []  # the past of a table is not looked at
-        return changes_after(table, name, version, self._ours, cut=self._is_first)
+        return list_changes_after(table, name, version, self._ours, cut=self._is_first)

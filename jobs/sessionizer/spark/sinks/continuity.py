@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.names import STREAMED
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
     """Return the batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
-    begun = begun_batch(checkpoint)
-    if begun is None or begun == committed_batch(checkpoint):
+    begun = read_begun_batch(checkpoint)
+    if begun is None or begun == read_last_commit(checkpoint):
         return None
     return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None
 
@@ -39,7 +39,7 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
 
     Raises NotAccepted if sessions that are open now would lack something by it.
     """
-    if running.before is None or not running.applied or begun_batch(home.checkpoint(lineage)) is None:
+    if running.before is None or not running.applied or read_begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(running.applied)
     require_no_loss(home, lineage, running.spec)

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
-from sessionizer.home.roots import located
-from sessionizer.spark.ingest.guarded_source import NOTHING_REMEMBERED, SourceMemory, guarded_source
+from sessionizer.home.roots import resolve_place
+from sessionizer.spark.ingest.guarded_source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
@@ -48,10 +48,10 @@ def examine(
 
     ``memory``: what the lineage remembers of the source. Raises InvalidSpec, naming the field.
     """
-    guarded = guarded_source(spark, spec, platform_home, memory)
+    guarded = read_guarded_source(spark, spec, platform_home, memory)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
-        check_timeout_table(spark, located(spec.rules.client_timeouts_table, platform_home))
+        check_timeout_table(spark, resolve_place(spec.rules.client_timeouts_table, platform_home))
     return Examined(guarded, measures)
 
 

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from sessionizer.errors import InvalidSpec, Misfits
+from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.spark.ingest.expressions import VARIES, require_permitted
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -32,7 +32,7 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
     """
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
     events = events.select(_SESSION, "event.*")
-    columns, misfits = StructType(), Misfits()
+    columns, misfits = StructType(), SpecProblems()
     for name, sql in measures.items():
         with misfits.noted():
             columns = columns.add(_fitting(events, name, sql))

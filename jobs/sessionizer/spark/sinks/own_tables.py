@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sessionizer.errors import DataAway, TableOwned
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import STREAMED
 from sessionizer.spark.failures.query_failure import store_failure
@@ -47,7 +47,7 @@ def have_tables(
     owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, spec)
     if not anew:
         _require_there(spark, home, spec, ours)
-    claim_tables(spark, ours, owner, set(names_in(home.lineages)))
+    claim_tables(spark, ours, owner, set(list_names(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
     name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, StateBehindTables
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import folder_at, is_local
@@ -18,7 +18,7 @@ from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.state.lineages.agreement import StreamState, TableState, disagreement, unknown_lineages
-from sessionizer.state.lineages.noted_rows import accept_rows, has_noted_rows, noted_rows
+from sessionizer.state.lineages.noted_rows import accept_rows, has_noted_rows, read_noted_rows
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_log import read_table_log
 
@@ -98,7 +98,7 @@ class TableCheck:
 
     def _require(self, name: str, location: str) -> None:
         folder, batches = self.spec.sink.path, self._batches[name]
-        written = noted_rows(self.home, folder, name)
+        written = read_noted_rows(self.home, folder, name)
         if batches is None and has_noted_rows(self.home, folder, name):
             written = written or {"": -1}
         table, state = TableState(name, location, batches, written), self._state()
@@ -115,5 +115,5 @@ class TableCheck:
         if self.lineage is None:
             return StreamState(self.spec.name, "", None, None, known)
         checkpoint, log = self.home.checkpoint(self.lineage), BatchLog(self.home.lineage(self.lineage).batches)
-        begun, committed = begun_batch(checkpoint), committed_batch(checkpoint)
+        begun, committed = read_begun_batch(checkpoint), read_last_commit(checkpoint)
         return StreamState(self.spec.name, self.lineage, begun, committed, known | log.accepted)

@@ -70,7 +70,7 @@ def require_tables_fit(
     Raises StoreUnreachable, QueryFailed, and InvalidSpec for a type that a table cannot take.
     """
     with ThreadPoolExecutor(thread_name_prefix="fit-table") as pool:
-        looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
+        looked_at = [pool.submit(_read_existing_columns, spark, shape, locations[shape.name]) for shape in shapes]
         return [one.result() for one in looked_at]
 
 
@@ -80,10 +80,10 @@ def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: s
     A column stays when it is gone. Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec
     when a column has another type, because streams never rewrite the past of a table.
     """
-    _make(spark, _existing(spark, shape, location), shape, location, owner)
+    _make(spark, _read_existing_columns(spark, shape, location), shape, location, owner)
 
 
-def _existing(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
+def _read_existing_columns(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
     """Return the columns of the table, None if there is none. Raises InvalidSpec if one misfits.
 
     Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.

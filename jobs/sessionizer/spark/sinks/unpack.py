@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.core.wire.codec import opened
+from sessionizer.core.wire.codec import open_blob
 from sessionizer.spark.internals.worker_daemon import freeze_imports
 from sessionizer.spark.session import temporary_settings
 
@@ -43,7 +43,7 @@ def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> Da
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column("blob"):
-                for rows in opened(blob.as_buffer()):
+                for rows in open_blob(blob.as_buffer()):
                     yield shape.rows(rows, origin)
         freeze_imports(unpack.__name__)
 

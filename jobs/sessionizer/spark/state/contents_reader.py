@@ -20,13 +20,13 @@ from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of, rules_of
 from sessionizer.spark.state.open_events import (
     KeptState,
+    iterate_logs,
     log_blobs,
-    logs_in,
     open_event_schema,
     open_payload,
     reading_state,
 )
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.state.lineages.retained import Retained
+    from sessionizer.state.lineages.retained import RetainedBatch
 
 _CONTENTS: Final = "contents string"
 
@@ -58,23 +58,23 @@ def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, S
     return number, [bytes(row.blob) for row in rows]
 
 
-def kept_state_of(found: Retained) -> KeptState:
+def describe_kept_state(found: RetainedBatch) -> KeptState:
     """Describe the state of a batch that is still kept. Raises ``pa.ArrowTypeError`` for clashing types."""
     return KeptState(found.checkpoint, found.batch_id, int(found.spec["key_groups"]), open_event_schema(found.kept))
 
 
-def rules_of_batch(found: Retained) -> SessionRules:
+def rules_of_batch(found: RetainedBatch) -> SessionRules:
     """Return the rules of a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
-    return rules_of(recorded_spec(found.spec, Path(uri_of(found.checkpoint))))
+    return rules_of(parse_recorded_spec(found.spec, Path(uri_of(found.checkpoint))))
 
 
-def read_sessions_of(spark: SparkSession, found: Retained, key: str) -> tuple[int, list[dict[str, Any]]]:
+def read_sessions_of(spark: SparkSession, found: RetainedBatch, key: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the key group of ``key``, and its open sessions after the batch, as ``contents.sessions_of_key`` does.
 
     Raises InvalidSpec, and Spark's errors.
     """
     with reading_state(spark):
-        group, blobs = read_log_of(spark, kept_state_of(found), key)
+        group, blobs = read_log_of(spark, describe_kept_state(found), key)
     return group, sessions_of_key(open_log(blobs), key, rules_of_batch(found), open_payload(found.kept))
 
 
@@ -106,7 +106,7 @@ def _describer(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
-        for label, blobs in logs_in(batches):
+        for label, blobs in iterate_logs(batches):
             contents = contents_of(blobs, numbers[label], rules, heaviest)
             yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire import rows
-from sessionizer.core.wire.codec import opened
+from sessionizer.core.wire.codec import open_blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from sessionizer.spark.query.group_rows import Output
 
 
-def emitted_table(output: Output) -> pa.Table:
+def tabulate_output(output: Output) -> pa.Table:
     """Return an output as a table by ``rows.EMITTED``."""
     columns = {"kind": pa.string(), "key_group": pa.int32(), "row_count": pa.int32(), "blob": pa.binary()}
     return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))
 
 
-def open_events_in(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
+def select_open_events(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
     """Return the emitted open events, whose columns are those of ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column("blob"):
-                found = opened(blob.as_buffer()).read_all()
+                found = open_blob(blob.as_buffer()).read_all()
                 yield from (found if found.schema.equals(shape) else found.cast(shape)).to_batches()
 
     blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
@@ -45,7 +45,7 @@ def admissions_in(emitted: DataFrame) -> list[str]:
     return sorted({text for row in blobs for text in json.loads(bytes(row.blob))})
 
 
-def counts_in(emitted: DataFrame) -> dict[str, int]:
+def count_by_kind(emitted: DataFrame) -> dict[str, int]:
     """Return the number of rows of each kind."""
     counted = emitted.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
     return {row["kind"]: row["rows"] for row in counted}

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
 from sessionizer.core.wire.rows import INITIAL
-from sessionizer.spark.state.open_events import log_blobs, logs_in
+from sessionizer.spark.state.open_events import iterate_logs, log_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ class FirstLog:
 
 def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
     """Return the blobs of ``state`` as they are. Evaluate it in ``reading_state``."""
-    return FirstLog(log_rows(spark, state), blobs_in(spark, state))
+    return FirstLog(log_rows(spark, state), digest_blobs(spark, state))
 
 
 def log_rows(spark: SparkSession, state: KeptState) -> DataFrame:
@@ -43,7 +43,7 @@ def log_rows(spark: SparkSession, state: KeptState) -> DataFrame:
     return log_blobs(spark, state).mapInArrow(_numbered, INITIAL)
 
 
-def blobs_in(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
+def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
     """Return the SHA-256 of each blob, in order, by the number of each key group that has any.
 
     Call it in ``reading_state``.
@@ -98,6 +98,6 @@ def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict
 
 def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the blobs of a partition, with their places in the logs of their groups."""
-    for label, blobs in logs_in(batches):
+    for label, blobs in iterate_logs(batches):
         for number, blob in enumerate(blobs):
             yield log_row(label, number, len(blobs), blob)

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.key_group.kept_timeouts import kept_timeouts
+from sessionizer.core.key_group.kept_timeouts import read_kept_timeouts
 from sessionizer.core.wire.alignment import unite_schemas
-from sessionizer.core.wire.canonical import canonical_schema, typed_rows
+from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.core.wire.schema import event_schema
@@ -58,7 +58,7 @@ class KeptState:
     revision: str = REVISION
 
 
-def kept_state(home: StreamHome, committed: CommittedBatch) -> KeptState:
+def describe_state(home: StreamHome, committed: CommittedBatch) -> KeptState:
     """Describe the state of a stream after the batch of ``committed``.
 
     Raises ``pa.ArrowTypeError`` for clashing types.
@@ -99,10 +99,10 @@ def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
 
 def read_at_head(spark: SparkSession, state: KeptState) -> DataFrame:
     """Read every open event as ``read_open_events`` does, at the revision of this release. Raises UnknownRevision."""
-    return at_head(read_open_events(spark, state), state.revision, state.events)
+    return bring_to_head(read_open_events(spark, state), state.revision, state.events)
 
 
-def at_head(open_events: DataFrame, revision: str, events: pa.Schema) -> DataFrame:
+def bring_to_head(open_events: DataFrame, revision: str, events: pa.Schema) -> DataFrame:
     """Bring canonical open events of ``revision``, with the columns ``events``, to the head. Raises UnknownRevision."""
     if revision == REVISION:
         return open_events
@@ -144,7 +144,7 @@ def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
         raise ValueError(f"of {state.key_groups} key groups {len(rows)} keep timeouts, of {len(fingerprints)} kinds")
     of_one = _variable(spark, state, "timeouts").where(f"key.key_group = {rows[0].label}")
     (found,) = of_one.selectExpr("value.changes").collect()
-    return kept_timeouts(fingerprints.pop(), lambda: bytes(found.changes))
+    return read_kept_timeouts(fingerprints.pop(), lambda: bytes(found.changes))
 
 
 @contextmanager
@@ -168,14 +168,14 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
 
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
-        for label, blobs in logs_in(batches):
-            rows = typed_rows(open_log(blobs), numbers[label], events)
+        for label, blobs in iterate_logs(batches):
+            rows = read_typed_rows(open_log(blobs), numbers[label], events)
             yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
 
     return open_groups
 
 
-def logs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
+def iterate_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
     """Yield each group's label and blobs, oldest first, from the rows of ``log_blobs`` as they come to a worker."""
     labelled = (
         row

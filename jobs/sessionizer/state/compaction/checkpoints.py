@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.home.clock import describe_duration
-from sessionizer.home.data_files import entries_in, names_in, remove_tree
+from sessionizer.home.data_files import list_entries, list_names, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.abandoned import find_abandoned_lineages
 from sessionizer.state.savepoints.pruning import Verdict
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[Verdict]
     if read_lineage(home) is None:
         return []
     needed = _needed(home)
-    found = filter(is_identifier, names_in(home.lineages))
+    found = filter(is_identifier, list_names(home.lineages))
     return [judge_checkpoint(_old_checkpoint(home, each, needed.get(each)), keep_ms, now) for each in sorted(found)]
 
 
@@ -69,7 +69,7 @@ def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) ->
     verdict = judge_checkpoint(_old_checkpoint(home, lineage, _needed(home).get(lineage)), keep_ms, now)
     if not verdict.goes:
         return verdict.because
-    commits = [each for each in entries_in(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
+    commits = [each for each in list_entries(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
     for commit in sorted(commits, key=lambda each: int(each.name), reverse=True):
         commit.unlink(missing_ok=True)
     remove_tree(home.lineage(lineage).root)
@@ -79,7 +79,7 @@ def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) ->
 def _needed(home: StreamHome) -> dict[str, str]:
     """Return the reason for each lineage whose checkpoint must stay, whatever its age. Raises DamagedFile, OSError."""
     active = read_lineage(home)
-    found = dict.fromkeys(abandoned_lineages(home), "the next command removes it, because a killed one left it")
+    found = dict.fromkeys(find_abandoned_lineages(home), "the next command removes it, because a killed one left it")
     if active is not None:
         if active.parent is not None:
             found[active.parent] = "a rollback returns to it"
@@ -89,11 +89,11 @@ def _needed(home: StreamHome) -> dict[str, str]:
 
 def _old_checkpoint(home: StreamHome, lineage: str, needed: str | None) -> OldCheckpoint:
     checkpoint = home.checkpoint(lineage)
-    newest = committed_batch(checkpoint)
+    newest = read_last_commit(checkpoint)
     if newest is None:
         was_run = BatchLog(home.lineage(lineage).batches).has_batches
         return OldCheckpoint(lineage, needed, None, is_cut=was_run)
     try:
-        return OldCheckpoint(lineage, needed, planned_batch(checkpoint, newest).at_ms)
+        return OldCheckpoint(lineage, needed, read_planned_batch(checkpoint, newest).at_ms)
     except (OSError, ValueError) as error:
         return OldCheckpoint(lineage, needed or f"it cannot be read: {error}", None)

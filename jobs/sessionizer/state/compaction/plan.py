@@ -16,10 +16,10 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.data_owner import require_own_data, require_own_home
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.state.compaction.checkpoints import judge_checkpoints
-from sessionizer.state.compaction.retention import Retention, decide_retention, needed_versions
+from sessionizer.state.compaction.retention import Retention, decide_retention, find_needed_versions
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,12 +79,12 @@ def plan_compaction(home: StreamHome, spec: StreamSpec, elsewhere: Sequence[Data
     folder = spec_in_force(home, spec).sink.path
     require_own_home(home, folder)
     keep_ms = spec.compaction.keep_ms
-    savepoints = [each for place in (home.savepoints, *elsewhere) for each in savepoints_in(place, now)]
+    savepoints = [each for place in (home.savepoints, *elsewhere) for each in list_savepoints(place, now)]
     expired = plan_for_scheduled(home, spec.savepoints, now)[1] if spec.savepoints.every_ms is not None else ()
     return CompactionPlan(
         stream=home.name,
         tables=tuple(_places(home, folder)),
-        retention=decide_retention(keep_ms, needed_versions(savepoints), now),
+        retention=decide_retention(keep_ms, find_needed_versions(savepoints), now),
         checkpoints=tuple(judge_checkpoints(home, keep_ms, now)),
         savepoints=tuple(expired),
     )

@@ -46,7 +46,7 @@ class Retention(JsonRecord):
     out_of_reach: tuple[str, ...] = ()
 
 
-def needed_versions(savepoints: Iterable[Savepoint]) -> list[NeededVersion]:
+def find_needed_versions(savepoints: Iterable[Savepoint]) -> list[NeededVersion]:
     """Return what each savepoint needs that is complete or being made. The others bring nothing back."""
     found = []
     for each in savepoints:

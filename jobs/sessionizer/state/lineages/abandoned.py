@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.control.records.operation_record import pending_operation, read_operations
-from sessionizer.home.data_files import entries_in, names_in, remove_tree
+from sessionizer.home.data_files import list_entries, list_names, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
@@ -29,22 +29,22 @@ def remove_abandoned(home: StreamHome) -> None:
 
     Only the holder of the lease may, before it makes another lineage. Raises DamagedFile, OSError.
     """
-    for lineage in abandoned_lineages(home):
+    for lineage in find_abandoned_lineages(home):
         remove_lineage(home, lineage)
     pending = pending_operation(home)
-    for taken in entries_in(home.seeds):
+    for taken in list_entries(home.seeds):
         if pending is None or taken.name != pending.id:
             remove_tree(taken)
 
 
-def abandoned_lineages(home: StreamHome) -> list[str]:
+def find_abandoned_lineages(home: StreamHome) -> list[str]:
     """Return the lineages that a killed command left half-made and that no driver ever ran.
 
     They took their state from the lineage that is still active, or have none. Lineages made from a savepoint that never
     were active count as well, because the savepoint may be of any lineage. Raises DamagedFile, OSError.
     """
     active, were_active = active_lineage(home), _were_active(home)
-    found = filter(is_identifier, names_in(home.lineages))
+    found = filter(is_identifier, list_names(home.lineages))
     return [name for name in found if _is_abandoned(home, name, active, were_active)]
 
 
@@ -55,7 +55,7 @@ def remove_lineage(home: StreamHome, lineage: str) -> None:
     goes after Spark's files. So the next command can finish if this one is killed in between.
     """
     place = home.lineage(lineage)
-    for folder in (*entries_in(place.root), place.records, place.root):
+    for folder in (*list_entries(place.root), place.records, place.root):
         remove_tree(folder)
 
 
@@ -70,9 +70,9 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
         return False
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
-        return begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
+        return read_begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
     canary = read_canary(home, lineage)
     if canary is not None and (canary.outcome is not None or canary.course.drivers):
         return False  # it was active before, so a user may want to inspect it
     was_for_now = origin.parent == active or (origin.savepoint is not None and lineage not in were_active)
-    return was_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
+    return was_for_now and (read_begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.batch_logs import (
-    committed_batch,
-    committed_batches,
+    list_committed_batches,
     next_watermark,
-    planned_batch,
     proof_of_batch,
+    read_last_commit,
+    read_planned_batch,
 )
-from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
 from sessionizer.home.json_record import JsonRecord
@@ -103,10 +103,10 @@ def require_unchanged(home: StreamHome, committed: CommittedBatch) -> None:
 
 def _chosen(home: StreamHome, lineage: str, batch_id: int | None) -> int:
     checkpoint = home.checkpoint(lineage)
-    newest = committed_batch(checkpoint)
+    newest = read_last_commit(checkpoint)
     if newest is None:
         raise NothingToSave(home.name, f"no batch of its lineage {lineage} is over")
-    if batch_id is not None and batch_id not in committed_batches(checkpoint):
+    if batch_id is not None and batch_id not in list_committed_batches(checkpoint):
         raise NothingToSave(home.name, f"batch {batch_id} is not among those kept, of which the newest is {newest}")
     return newest if batch_id is None else batch_id
 
@@ -115,13 +115,13 @@ def _facts(home: StreamHome, lineage: str, batch_id: int, source: str) -> dict[s
     checkpoint = home.checkpoint(lineage)
 
     def facts() -> dict[str, Any]:
-        planned = planned_batch(checkpoint, batch_id)
+        planned = read_planned_batch(checkpoint, batch_id)
         return {
             "proof": proof_of_batch(checkpoint, batch_id),
             "batch_at": planned.at_ms,
             "watermark_ms": next_watermark(checkpoint, batch_id),
             "position": Position(source, planned.ends.get(EVENTS)),
-            "seen_files": tuple(seen_files(checkpoint, batch_id)) if source == FILES else (),
+            "seen_files": tuple(read_seen_files(checkpoint, batch_id)) if source == FILES else (),
             "settings": dict(planned.settings),
         }
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ class LossPlan:
         """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = ("stream", "lineage", "fingerprint", "lost")
         chosen = {name: value for name, value in asdict(self, dict_factory=json_keys).items() if name in decided}
-        return typed_digest({**chosen, **approved_terms(self.canary)})
+        return typed_digest({**chosen, **digest_terms(self.canary)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

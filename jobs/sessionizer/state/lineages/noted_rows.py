@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-def noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
+def read_noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
     """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if noted.
 
     ``folder``: ``sink.path`` as the spec has it. Raises DamagedFile.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord
@@ -42,7 +42,7 @@ ORIGIN_FILE: Final = LineageFile("origin.json", Origin)
 """Absent for a lineage that began with no state."""
 
 
-def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
+def find_activated_lineage(home: StreamHome, record: OperationRecord) -> str | None:
     """Return the operation's new lineage if a killed run of it has made that one active already."""
     active = active_lineage(home)
     origin = ORIGIN_FILE.of(home, active).require() if active else None
@@ -62,7 +62,7 @@ def parents_of(home: StreamHome) -> dict[str, str | None]:
     return {name: origin.parent if origin is not None else None for name, origin in origins_of(home).items()}
 
 
-def savepoints_begun_from(home: StreamHome) -> set[str]:
+def list_beginnings(home: StreamHome) -> set[str]:
     """Return the savepoints that a lineage of the stream began with. Raises DamagedFile, OSError."""
     return {origin.savepoint for origin in origins_of(home).values() if origin is not None and origin.savepoint}
 
@@ -75,7 +75,7 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None or origin.parent is None:
         raise NoWayBack(home.name, lineage, "it began without the state of another")
-    newest = committed_batch(home.checkpoint(origin.parent))
+    newest = read_last_commit(home.checkpoint(origin.parent))
     if newest is None:
         raise NoWayBack(home.name, lineage, f"the checkpoint of lineage {origin.parent} is gone")
     if newest != origin.batch_id:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ class RescalePlan:
         """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = asdict(self, dict_factory=json_keys)
         del decided["batch_id"], decided["trial"]
-        return typed_digest({**decided, **approved_terms(self.canary)})
+        return typed_digest({**decided, **digest_terms(self.canary)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark, planned_batch, proof_of_batch
+from sessionizer.checkpoint.batch_logs import list_committed_batches, next_watermark, proof_of_batch, read_planned_batch
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
 from sessionizer.home.control_store import store_at
 from sessionizer.home.roots import uri_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetainedBatch:
     """The committed ``batch_id`` of ``lineage``, and the records to read it by.
 
     ``proof``: Spark's log entries of the batch.
@@ -51,7 +51,7 @@ class Retained:
             raise BatchOutrun(self.stream, self.batch_id, "another batch took its place")
 
 
-def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> Retained:
+def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> RetainedBatch:
     """Return ``batch_id`` of ``lineage``. Defaults: the newest batch that is over, of the active lineage.
 
     Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun if Spark removes it meanwhile.
@@ -63,13 +63,13 @@ def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str |
         raise NothingToShow(home.name, f"it has no lineage {chosen}")
     require_readable_lineage(home, chosen)
     checkpoint = home.checkpoint(chosen)
-    batch = _chosen(home.name, chosen, committed_batches(checkpoint), batch_id)
+    batch = _chosen(home.name, chosen, list_committed_batches(checkpoint), batch_id)
     spec, kept = SPEC_FILE.of(home, chosen).require(), TYPES_FILE.of(home, chosen).require()
     if spec is None or kept is None:
         raise DamagedFile(uri_of(home.lineage(chosen).records), "it lacks spec.json or types.json")
     proof = _proof(home.name, checkpoint, batch)
-    planned, watermark = planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
-    return Retained(
+    planned, watermark = read_planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
+    return RetainedBatch(
         home.name, chosen, checkpoint, batch, planned.at_ms, watermark, spec.document, kept, proof
     )  # fmt: skip
 

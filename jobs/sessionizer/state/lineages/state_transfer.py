@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from sessionizer.checkpoint.file_lists import files_until
+from sessionizer.checkpoint.file_lists import list_files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
-from sessionizer.home.data_files import examine_data_json, names_in, publish_json
+from sessionizer.home.data_files import examine_data_json, list_names, publish_json
 from sessionizer.home.json_file import examine_json, write_json
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
 from sessionizer.lineage.kept_spec import TYPES_FILE
@@ -89,8 +89,8 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
 def unread_punctuations(home: StreamHome, committed: CommittedBatch) -> dict[str, JsonObject]:
     """Return the punctuations of a stream that no batch up to that of ``committed`` has read. Raises OSError."""
     folder, checkpoint = home.punctuations(committed.lineage), home.checkpoint(committed.lineage)
-    read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, committed.batch_id, PUNCTUATIONS)}
-    unread = [name for name in names_in(folder) if name.endswith(".json") and name not in read and name[0] != "."]
+    read = {uri.rpartition("/")[2] for uri in list_files_until(checkpoint, committed.batch_id, PUNCTUATIONS)}
+    unread = [name for name in list_names(folder) if name.endswith(".json") and name not in read and name[0] != "."]
     found = {name: examine_data_json(folder / name).value for name in unread}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -122,7 +122,7 @@ class PackedGroup(NamedTuple):
     blobs: Blobs
 
 
-def lost_in_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]) -> str | None:
+def check_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]) -> str | None:
     """Say which key group was packed wrongly, None if all are right. ``events``: open events by key group."""
     for group in sorted({*events, *packed}):
         given, found = events.get(group, 0), packed.get(group, PackedGroup(0, whole=True, blobs=()))

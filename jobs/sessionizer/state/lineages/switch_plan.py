@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,7 +137,7 @@ class SwitchPlan:
 def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, canary: Terms | None) -> str:
     """Compute the digest of a plan before it is made: neither source is looked at."""
     decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
-    return typed_digest({**decided, **approved_terms(canary)})
+    return typed_digest({**decided, **digest_terms(canary)})
 
 
 def require_switch(changes: tuple[Change, ...]) -> None:

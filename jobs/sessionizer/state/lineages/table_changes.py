@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.data_files import actions_in, commit_at, commits_of
+from sessionizer.home.data_files import commit_at, commits_of, read_actions
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TableChange(JsonRecord):
         return f"{self.operation} in {self.table}, its version {self.version}, {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def changes_after(
+def list_changes_after(
     table: DataPath, name: str, version: int, lineages: Collection[str], *, cut: bool = False
 ) -> tuple[int, list[TableChange]]:
     """Return the newest version of the table, and the changes after ``version`` by others than ``lineages``.
@@ -54,7 +54,7 @@ def changes_after(
         version = min((each for each in commits_of(table) if each > version), default=version + 1) - 1
     with suppress(FileNotFoundError):  # there is no newer one
         while True:
-            actions = actions_in(commit_at(table, version + 1))
+            actions = read_actions(commit_at(table, version + 1))
             version += 1
             change = _change(name, version, actions, lineages)
             changes += [] if change is None else [change]

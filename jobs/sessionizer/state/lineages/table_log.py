@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.data_files import actions_in, added_in, commit_at, commits_of, transactions_in
+from sessionizer.home.data_files import commit_at, commits_of, list_added_files, read_actions, read_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int]
             return _newest(found, known)
         if version not in commits:
             return None
-        found = _newest(found, transactions_in(actions_in(commits[version])))
+        found = _newest(found, read_transactions(read_actions(commits[version])))
     return found
 
 
@@ -68,7 +68,7 @@ def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | No
     commits = commits_of(table)
     found = max(commits, default=None)
     for version in sorted(commits, reverse=True):
-        transactions = transactions_in(actions_in(commits[version]))
+        transactions = read_transactions(read_actions(commits[version]))
         if transactions.get(lineage, -1) > batch_id:
             found = version - 1
         elif transactions:
@@ -80,13 +80,13 @@ def rows_of_batches(table: DataPath, lineage: str, first: int) -> dict[int, int]
     """Return the rows by batch, from ``first`` on, as far back as the log is kept. Raises OSError, ValueError."""
     rows: dict[int, int] = {}
     for commit in reversed(commits_of(table).values()):
-        actions = actions_in(commit)
-        batch = transactions_in(actions).get(lineage)
+        actions = read_actions(commit)
+        batch = read_transactions(actions).get(lineage)
         if batch is None:
             continue
         if batch < first:
             break
-        rows[batch] = rows.get(batch, 0) + sum(map(_rows, added_in(actions)))
+        rows[batch] = rows.get(batch, 0) + sum(map(_rows, list_added_files(actions)))
     return rows
 
 

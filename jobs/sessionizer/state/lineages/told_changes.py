@@ -20,7 +20,7 @@ KEPT: Final = 5
 _LOOKED, _CHANGES = "looked", "changes"
 
 
-class ToldChanges:
+class NotifiedChanges:
     """Foreign changes that the driver saves, so that the next one reports only later changes."""
 
     def __init__(self, file: ControlPath) -> None:
@@ -55,5 +55,5 @@ class ToldChanges:
 
 def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:
     """Read the foreign changes in the active lineage's tables for a command that only reads. Never raises."""
-    told = examine_active(home, lambda home, lineage: ToldChanges(home.lineage(lineage).table_changes))
+    told = examine_active(home, lambda home, lineage: NotifiedChanges(home.lineage(lineage).table_changes))
     return told.changes if told else ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import have_folder
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 from sessionizer.state.proof.result import Verdict
 
 if TYPE_CHECKING:
@@ -69,19 +69,19 @@ def keep_page(home: StreamHome, proof: Proof) -> ControlPath:
     """Keep the page of the proof, remove old ones, and return its place. Raises OSError, ControlUnreachable."""
     have_folder(_pages(home), "the pages of proofs")
     store_at(page_of(home, proof.id)).replace(proof_page(proof).encode(), durable=False)
-    for old in kept_pages(home)[:-KEPT]:
+    for old in list_kept_pages(home)[:-KEPT]:
         store_at(page_of(home, old)).remove()
     return page_of(home, proof.id)
 
 
-def kept_pages(home: StreamHome) -> list[str]:
+def list_kept_pages(home: StreamHome) -> list[str]:
     """Return the ids of the proofs whose pages are kept, the newest last. Raises OSError."""
     return [name.removesuffix(_SUFFIX) for name in record_names(_pages(home), f"*{_SUFFIX}")]
 
 
 def page_of(home: StreamHome, proof_id: str) -> ControlPath:
     """Return the place of the page of a proof. Raises InvalidSpec for an id that is none."""
-    return _pages(home) / f"{checked_identifier('proof', proof_id)}{_SUFFIX}"
+    return _pages(home) / f"{check_identifier('proof', proof_id)}{_SUFFIX}"
 
 
 def _pages(home: StreamHome) -> ControlPath:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Decision:
         if self.moved_to is None:
             del decided["moved_to"]
         del decided["trial"]
-        return typed_digest({**decided, **approved_terms(self.canary)})
+        return typed_digest({**decided, **digest_terms(self.canary)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.home.names import checked_identifier
+from sessionizer.home.names import check_identifier
 from sessionizer.state.lineages.noted_rows import has_noted_rows
 from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
 
@@ -131,4 +131,4 @@ def _condition(batches: BatchRange) -> str:
 
 
 def _quoted(lineage: str) -> str:
-    return f"'{checked_identifier('lineage', lineage)}'"
+    return f"'{check_identifier('lineage', lineage)}'"

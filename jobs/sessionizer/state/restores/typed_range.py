@@ -56,7 +56,7 @@ class Versions:
 Wanted: TypeAlias = FileNames | FileTimes | Records | RecordTimes | Versions
 
 
-def wanted_range(typed: str, source: str) -> Wanted:
+def parse_range(typed: str, source: str) -> Wanted:
     """Parse ``typed`` for a source of that format. Raises InvalidSpec."""
     match source:
         case "files":

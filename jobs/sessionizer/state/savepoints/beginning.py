@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 from sessionizer.control.records.process_identity import ProcessIdentity, this_process
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import entries_in, examine_data_json, publish_json
+from sessionizer.home.data_files import examine_data_json, list_entries, publish_json
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import JsonRecord, add_stamp, unknown_format
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Engaged(JsonRecord):
+class UseMark(JsonRecord):
     """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: as the user gave it."""
 
     at: int
@@ -55,7 +55,7 @@ class Failure(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Condemned(JsonRecord):
+class RemovalMark(JsonRecord):
     """A savepoint that is being removed since ``at`` (epoch ms)."""
 
     at: int
@@ -73,13 +73,13 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
     publish_json(path, add_stamp(record.to_json(), record.FORMAT))
 
 
-def read_engaged(path: DataPath) -> Engaged | None:
+def read_engaged(path: DataPath) -> UseMark | None:
     """Read the process that makes or reads the savepoint, None if the file is absent or damaged."""
     value = examine_data_json(path).value
     if value is None or unknown_format(value) is not None:
         return None
     try:
-        return Engaged.from_json(value)
+        return UseMark.from_json(value)
     except ValueError:
         return None
 
@@ -90,21 +90,21 @@ def read_failure(home: SavepointHome) -> Failure | None:
     return None if value is None else Failure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
 
 
-def readers_of(home: SavepointHome) -> list[Engaged]:
+def readers_of(home: SavepointHome) -> list[UseMark]:
     """Return the processes that marked themselves as readers. Some may be dead by now. Raises OSError."""
-    found = (read_engaged(file) for file in entries_in(home.readers))
+    found = (read_engaged(file) for file in list_entries(home.readers))
     return [each for each in found if each is not None]
 
 
 @contextmanager
-def reading(home: SavepointHome, why: str) -> Iterator[None]:
+def keep_from_removal(home: SavepointHome, why: str) -> Iterator[None]:
     """Keep the savepoint from being removed during the block. Raises UnusableSavepoint if a removal has begun.
 
     The reader writes its mark first and looks for a removal afterwards. The remover does it the other way round. So one
     of the two sees the other, whatever the moment.
     """
-    mark = home.reader(minted_id(epoch_ms()))
-    write_data_record(mark, Engaged.now(why))
+    mark = home.reader(mint_id(epoch_ms()))
+    write_data_record(mark, UseMark.now(why))
     try:
         if home.condemned.exists():
             raise UnusableSavepoint(home.id, "it is being removed")

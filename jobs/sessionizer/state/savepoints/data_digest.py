@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
+from sessionizer.home.data_files import files_below, list_entries, relative_name, several_at_a_time
 from sessionizer.state.savepoints.manifest import DataFile
 from sessionizer.state.savepoints.verification import Finding, findings
 
@@ -44,7 +44,7 @@ def data_files(home: SavepointHome) -> Iterator[DataFile]:
     yield from several_at_a_time(lambda covered: digest_file(*covered), _covered(home))
 
 
-def found_files(home: SavepointHome) -> FoundFiles:
+def digest_files(home: SavepointHome) -> FoundFiles:
     """Read every covered file, whatever its state. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
     for name, read, hidden in several_at_a_time(_read_or_refused, _covered(home)):
@@ -84,7 +84,7 @@ def _unfit_checksums(name: str, file: DataPath) -> str | None:
 
 def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
     """Raise UnusableSavepoint if a file differs from the written one, as ``savepoint verify`` finds it."""
-    wrong = found_files(home).findings(manifest.files)
+    wrong = digest_files(home).findings(manifest.files)
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise UnusableSavepoint(manifest.id, f"{wrong[0]}{more}")
@@ -94,7 +94,7 @@ def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
     """Yield all files but the manifest itself and the marks that processes leave beside it."""
     if home.begun.exists():
         yield home.begun.name, home.begun
-    for entry in entries_in(home.root):
+    for entry in list_entries(home.root):
         if entry.is_dir() and entry.name != home.readers.name:
             for file in files_below(entry):
                 yield relative_name(file, home.root), file

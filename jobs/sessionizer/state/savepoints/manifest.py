@@ -19,8 +19,8 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.committed_batch import Position
-from sessionizer.stream_spec.decisions import Change, Document, changes_between, decided_by, leaves
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
@@ -175,9 +175,9 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
         raise DamagedFile(home.manifest, f"it lacks what every manifest has ({error})") from error
 
 
-def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
+def read_saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
     """Read the spec that the savepoint's lineage ran by. Raises InvalidSpec if this release refuses it."""
-    return recorded_spec(manifest.spec, Path(uri_of(home.manifest)))
+    return parse_recorded_spec(manifest.spec, Path(uri_of(home.manifest)))
 
 
 def checksum(content: Mapping[str, Any]) -> str:
@@ -193,5 +193,5 @@ def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
 def _told(manifest: Manifest) -> dict[str, Any]:
     content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
     content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
-    spec = {f"spec.{field}": value for field, value in decided_by(manifest.spec).items()}
+    spec = {f"spec.{field}": value for field, value in list_decisions(manifest.spec).items()}
     return {**dict(leaves(content)), **spec}

@@ -13,8 +13,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import uri_of
-from sessionizer.state.lineages.origin import savepoints_begun_from
-from sessionizer.state.savepoints.beginning import Condemned, read_engaged, readers_of, write_data_record
+from sessionizer.state.lineages.origin import list_beginnings
+from sessionizer.state.savepoints.beginning import RemovalMark, read_engaged, readers_of, write_data_record
 from sessionizer.state.savepoints.pruning import BEING_READ, GONE_ON_WITH, STARTED_FROM, Candidate, pruning_plan
 from sessionizer.state.savepoints.savepoint_state import SavepointState, is_at_work
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.beginning import Engaged
+    from sessionizer.state.savepoints.beginning import UseMark
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Policy, Verdict
     from sessionizer.state.savepoints.shelf import Savepoint
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
-    candidates, origins = [candidate(each) for each in savepoints], savepoints_begun_from(home)
+    candidates, origins = [candidate(each) for each in savepoints], list_beginnings(home)
     return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
 
 
@@ -61,7 +61,7 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
 
     Raises UnwritablePath.
     """
-    write_data_record(home.condemned, Condemned(epoch_ms()))
+    write_data_record(home.condemned, RemovalMark(epoch_ms()))
     needed = _needed(home, stream)
     try:
         if needed is not None:
@@ -79,7 +79,7 @@ def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
     now = epoch_ms()
     if any(_is_working(reader, now) for reader in readers_of(home)):
         return BEING_READ
-    if home.id in savepoints_begun_from(stream):
+    if home.id in list_beginnings(stream):
         return STARTED_FROM
     if home.id in _gone_on_with(stream):
         return GONE_ON_WITH
@@ -95,5 +95,5 @@ def _gone_on_with(stream: StreamHome) -> set[str]:
     return {pending.savepoint} if pending is not None and pending.savepoint else set()
 
 
-def _is_working(engaged: Engaged, now: int) -> bool:
+def _is_working(engaged: UseMark, now: int) -> bool:
     return is_at_work(is_alive(engaged.process), engaged.at, now)

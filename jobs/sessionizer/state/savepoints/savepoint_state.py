@@ -37,7 +37,7 @@ class Evidence:
     maker_lives: bool | None
 
 
-def state_by(evidence: Evidence, now: int) -> SavepointState:
+def judge_state(evidence: Evidence, now: int) -> SavepointState:
     """Return the state of the savepoint at ``now`` (epoch ms)."""
     if evidence.condemned:
         return SavepointState.REMOVING

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import committed_batches
+from sessionizer.checkpoint.batch_logs import list_committed_batches
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import first_line, unwritable
-from sessionizer.home.names import STREAMED, minted_id
+from sessionizer.home.names import STREAMED, mint_id
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import read_applied
@@ -21,7 +21,7 @@ from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_log import version_with_batch
-from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
+from sessionizer.state.savepoints.beginning import Failure, UseMark, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
@@ -72,7 +72,7 @@ class SavepointWriter:
         cls, stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
     ) -> SavepointWriter:
         """Prepare the requested savepoint. Nothing is written."""
-        home = SavepointHome.of(asked.folder, asked.id or minted_id(epoch_ms()))
+        home = SavepointHome.of(asked.folder, asked.id or mint_id(epoch_ms()))
         return cls(stream, committed, home, asked, after)
 
     def begin(self) -> Manifest | None:
@@ -94,7 +94,7 @@ class SavepointWriter:
                 remove_tree(home.root)
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
-        write_data_record(home.begun, Engaged.now(self.asked.why))
+        write_data_record(home.begun, UseMark.now(self.asked.why))
         if home.condemned.exists():  # looked for after: a removal looks for our mark after it has written its own
             raise UnusableSavepoint(home.id, "it is being removed")
         self.after("begun")
@@ -160,7 +160,7 @@ class SavepointWriter:
         committed = self.committed
         if isinstance(error, SessionizerError):
             return error
-        if committed.batch_id in committed_batches(self.stream.checkpoint(committed.lineage)):
+        if committed.batch_id in list_committed_batches(self.stream.checkpoint(committed.lineage)):
             return error
         return BatchOutrun(self.stream.name, committed.batch_id, first_line(error))
 

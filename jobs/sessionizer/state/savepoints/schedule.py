@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import committed_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer.state.savepoints.verification import findings
 from sessionizer.stream_spec.document.duration import format_duration
 
@@ -75,7 +75,7 @@ def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) ->
 
     If they are canonical, a native one is no substitute, because another line of Spark does not take it.
     """
-    found = savepoints_in(home.savepoints, now)
+    found = list_savepoints(home.savepoints, now)
     counting = [manifest for manifest in _complete(found) if native or manifest.kind is Kind.CANONICAL]
     newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
@@ -90,7 +90,7 @@ def newest_reached(home: StreamHome) -> Reached | None:
     lineage = active_lineage(home)
     if lineage is None or DRAINED_FILE.of(home, lineage).require() is not None:
         return None
-    batch = committed_batch(home.checkpoint(lineage))
+    batch = read_last_commit(home.checkpoint(lineage))
     return None if batch is None else Reached(lineage, batch)
 
 
@@ -101,7 +101,7 @@ def reason(every_ms: int) -> str:
 
 def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[Verdict]]:
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
-    made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
+    made = [each for each in list_savepoints(home.savepoints, now) if _is_scheduled(each)]
     return made, plan_removal(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
 
 
@@ -113,7 +113,7 @@ def prune_scheduled(home: StreamHome, wanted: Savepoints, say: Callable[[str], N
     """
     found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
     for stays, manifest in newest_that_stay(found, verdicts):
-        files = found_files(stays)
+        files = digest_files(stays)
         wrong = findings(manifest.files, files.files, files.unreadable)
         if wrong:
             raise UnusableSavepoint(stays.id, f"{wrong[0]}, so nothing was removed, because this one would stay")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
-from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_identifier
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.state.savepoints.beginning import read_engaged, read_failure
 from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
-from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, state_by
+from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, judge_state
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
-    from sessionizer.state.savepoints.beginning import Engaged, Failure
+    from sessionizer.state.savepoints.beginning import Failure, UseMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Savepoint:
     home: SavepointHome
     state: SavepointState
     manifest: Manifest | None = None
-    begun: Engaged | None = None
+    begun: UseMark | None = None
     wrong: str | None = None
 
     @property
@@ -50,10 +50,10 @@ class Savepoint:
         return self.state is SavepointState.COMPLETE
 
 
-def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
+def list_savepoints(folder: DataPath, now: int) -> list[Savepoint]:
     """Return all savepoints in ``folder``, the oldest first. Raises ControlUnreachable."""
     try:
-        names = [entry.name for entry in entries_in(folder) if is_identifier(entry.name) and entry.is_dir()]
+        names = [entry.name for entry in list_entries(folder) if is_identifier(entry.name) and entry.is_dir()]
     except OSError as error:
         raise ControlUnreachable(folder, error.strerror or str(error)) from error
     found = [examine_savepoint(SavepointHome(folder / name), now) for name in names]
@@ -64,7 +64,7 @@ def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
     """Return the savepoint with this id in any state. Raises UnknownSavepoint, InvalidSpec."""
     home = SavepointHome.of(folder, savepoint)
     if not home.root.is_dir():
-        raise UnknownSavepoint(savepoint, (each.id for each in savepoints_in(folder, now)))
+        raise UnknownSavepoint(savepoint, (each.id for each in list_savepoints(folder, now)))
     return examine_savepoint(home, now)
 
 
@@ -93,7 +93,7 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
         begun_at=begun.at if begun else None,
         maker_lives=is_alive(begun.process) if begun else None,
     )
-    return Savepoint(home, state_by(evidence, now), manifest, begun, damage or _said(failure))
+    return Savepoint(home, judge_state(evidence, now), manifest, begun, damage or _said(failure))
 
 
 def _said(failure: Failure | None) -> str | None:

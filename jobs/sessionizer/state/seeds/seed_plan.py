@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_record import json_keys, typed_digest
-from sessionizer.lineage.canary.judge import USUAL, approved_terms
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,7 +82,7 @@ class Decision:
         """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = asdict(self, dict_factory=json_keys)
         del decided["trial"]
-        return typed_digest({**decided, **(approved_terms(self.canary) if self.leaves else {})})
+        return typed_digest({**decided, **(digest_terms(self.canary) if self.leaves else {})})
 
 
 @dataclass(frozen=True, slots=True)

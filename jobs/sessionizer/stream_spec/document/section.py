@@ -21,7 +21,7 @@ class Section(BaseModel):
 REFUSED = "refused"
 
 
-class Shown(str):
+class Verbatim(str):
     """Text that a message prints as it stands, where ``repr`` would wrap it in quotes."""
 
     __slots__ = ()
@@ -31,7 +31,7 @@ class Shown(str):
         return str(self)
 
 
-MISSING = Shown("missing")
+MISSING = Verbatim("missing")
 
 
 def refusal(value: object, allowed: str, *at: str) -> PydanticCustomError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
-from sessionizer.stream_spec.document.section import Shown
+from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.document.value_schema import READ_BESIDE
 from sessionizer.stream_spec.loading.problems import invalid_spec
@@ -114,7 +114,7 @@ def read_spec(path: Path) -> StreamSpec:
     document = YamlDocument(read_text(path), path)
     if not isinstance(document.data, dict):
         kind = "empty" if document.data is None else type(document.data).__name__
-        raise InvalidSpec("the spec", Shown(kind), "a block of `key: value` lines that starts with name", file=path)
+        raise InvalidSpec("the spec", Verbatim(kind), "a block of `key: value` lines that starts with name", file=path)
     try:
         return StreamSpec.model_validate(document.data, context={READ_BESIDE: partial(_read_beside, path)})
     except ValidationError as error:
@@ -128,15 +128,17 @@ def read_text(path: Path) -> str:
         # opening a pipe would wait for its writer, and opening a device may have effects
         kind = file_kind(path.stat().st_mode)
         if kind is not None:
-            raise InvalidSpec("the file", Shown(kind), "a regular file", file=path)
+            raise InvalidSpec("the file", Verbatim(kind), "a regular file", file=path)
         written = _beginning(path, MOST_BYTES + 1)
         if len(written) > MOST_BYTES:
-            raise InvalidSpec("the file", Shown("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
+            raise InvalidSpec("the file", Verbatim("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
     except OSError as error:
-        raise InvalidSpec("the file", Shown("unreadable"), f"a readable file ({error.strerror})", file=path) from error
+        raise InvalidSpec(
+            "the file", Verbatim("unreadable"), f"a readable file ({error.strerror})", file=path
+        ) from error
     except UnicodeDecodeError as error:
-        raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
+        raise InvalidSpec("the file", Verbatim(f"broken at byte {error.start}"), "UTF-8", file=path) from error
 
 
 def _read_beside(spec: Path, name: str) -> bytes:

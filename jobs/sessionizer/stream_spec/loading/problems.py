@@ -6,12 +6,12 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.redaction import redacted
+from sessionizer.redaction import redact
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.secrets import holds_secret
-from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
+from sessionizer.stream_spec.document.section import MISSING, REFUSED, Verbatim
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import Compaction, Savepoints, Sink, StreamSpec
 from sessionizer.stream_spec.document.upgrades import Upgrades
@@ -79,8 +79,8 @@ def _problem(
     problem: ErrorDetails, count: str, document: YamlDocument, file: Path, others: Iterable[InvalidSpec] = ()
 ) -> InvalidSpec:
     path = path_of(problem)
-    allowed = allowed_instead(problem) + count
-    value, line = shown_value(problem, path, document), document.line_of(path)
+    allowed = describe_allowed(problem) + count
+    value, line = show_value(problem, path, document), document.line_of(path)
     return InvalidSpec(".".join(path) or "the spec", value, allowed, file=file, line=line, others=others)
 
 
@@ -101,7 +101,7 @@ def is_key(problem: ErrorDetails) -> bool:
     return problem["loc"][-1:] == ("[key]",)
 
 
-def allowed_instead(problem: ErrorDetails) -> str:
+def describe_allowed(problem: ErrorDetails) -> str:
     """Return the allowed value for ``problem``."""
     # every block of a list is of one model
     section = SECTIONS.get(tuple(str(step) for step in problem["loc"][:-1] if not isinstance(step, int)))
@@ -125,13 +125,13 @@ def keys_of(section: type[Section]) -> dict[str, str]:
     return {field.alias or name: field.description or "" for name, field in section.model_fields.items()}
 
 
-def shown_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
+def show_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
     """Return the value as the author typed it, unless it is a secret, long, or absent."""
     if holds_secret(path):
-        return Shown("(hidden)")
+        return Verbatim("(hidden)")
     if is_key(problem):
         return problem["input"]
-    return shown(value_at(document.data, path))
+    return show(value_at(document.data, path))
 
 
 def value_at(data: object, path: YamlPath) -> object:
@@ -146,16 +146,16 @@ def value_at(data: object, path: YamlPath) -> object:
     return data
 
 
-def shown(value: object) -> object:
+def show(value: object) -> object:
     """Return ``value`` in YAML's words, without credentials, and at a readable length."""
     if isinstance(value, dict | list):
-        return Shown("a list" if isinstance(value, list) else "a block")
+        return Verbatim("a list" if isinstance(value, list) else "a block")
     if value is None or isinstance(value, bool):
-        return Shown({None: "null", True: "true", False: "false"}[value])
-    if isinstance(value, str) and not isinstance(value, Shown):
-        value = redacted(value)
+        return Verbatim({None: "null", True: "true", False: "false"}[value])
+    if isinstance(value, str) and not isinstance(value, Verbatim):
+        value = redact(value)
     written = repr(value)
-    return value if len(written) <= LONGEST_SHOWN else Shown(written[:LONGEST_SHOWN] + "…")
+    return value if len(written) <= LONGEST_SHOWN else Verbatim(written[:LONGEST_SHOWN] + "…")
 
 
 def more(problems: int) -> str:

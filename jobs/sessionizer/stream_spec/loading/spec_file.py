@@ -44,7 +44,7 @@ def read_spec_file(folder: Path, name: str) -> SpecFile:
         return SpecFile(name, problem=error)
 
 
-def recorded_spec(document: Document, file: ControlPath) -> StreamSpec:
+def parse_recorded_spec(document: Document, file: ControlPath) -> StreamSpec:
     """Parse a ``document_of`` result that was kept in ``file``. Raises InvalidSpec if this release would refuse it."""
     try:
         return StreamSpec.model_validate(document)

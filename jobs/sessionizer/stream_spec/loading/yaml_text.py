@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.document.section import Shown
+from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer.stream_spec.loading.yaml_bounds import require_bounds, require_short_numbers
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class YamlDocument:
             place, line = (*path, str(key.value)), key.start_mark.line + 1
             if place in self.lines:
                 allowed = f"Remove one of the two: the other is on line {self.lines[place]}"
-                raise InvalidSpec(".".join(place), Shown("given twice"), allowed, file=file, line=line)
+                raise InvalidSpec(".".join(place), Verbatim("given twice"), allowed, file=file, line=line)
             self.lines[place] = line
             self._note_lines(child, place, file)
 
@@ -60,4 +60,4 @@ def broken_yaml(error: Exception, file: Path) -> InvalidSpec:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     line = mark.line + 1 if mark else None
-    return InvalidSpec("the YAML", Shown(f"broken ({problem})"), "well-formed YAML", file=file, line=line)
+    return InvalidSpec("the YAML", Verbatim(f"broken ({problem})"), "well-formed YAML", file=file, line=line)

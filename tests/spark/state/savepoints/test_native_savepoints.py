@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import committed_batches, next_watermark
+from sessionizer.checkpoint.batch_logs import list_committed_batches, next_watermark
 from sessionizer.checkpoint.descriptions import move_schema
-from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
@@ -21,7 +21,7 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
@@ -88,8 +88,8 @@ def test_a_copy_goes_on_as_the_stream_would_have(
     savepoint = saved(stage, batch_id)
     assert savepoint[1].kind is Kind.NATIVE
     other = moved(stage, tmp_path, savepoint)
-    assert committed_batches(other.checkpoint) == {batch_id - 1, batch_id}
-    assert len(seen_files(other.checkpoint, batch_id)) == batch_id + 1
+    assert list_committed_batches(other.checkpoint) == {batch_id - 1, batch_id}
+    assert len(read_seen_files(other.checkpoint, batch_id)) == batch_id + 1
     assert next_watermark(other.checkpoint, batch_id) == savepoint[1].watermark_ms
     drain(spark, other)
     before = CheckpointLog(stage.checkpoint).committed()[: batch_id + 1]
@@ -118,14 +118,14 @@ def test_it_holds_the_one_batch_and_is_as_it_was_written(stream: tuple[Stage, Cl
     versions = {int(name.rpartition("/")[2].split("_")[0]) for name in names if name.endswith((".zip", ".changelog"))}
     assert max(versions) == SAVED[-1] + 1
     assert min(versions) > 1, "what came before the snapshot is not needed"
-    found = found_files(home)
+    found = digest_files(home)
     assert not findings(made.files, found.files, found.unreadable)
 
 
 def test_the_original_is_never_touched(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
     home, made = saved(stream[0], SAVED[-1])
     install(home, made, tmp_path / "checkpoint")
-    found = found_files(home)
+    found = digest_files(home)
     assert not findings(made.files, found.files, found.unreadable)
 
 

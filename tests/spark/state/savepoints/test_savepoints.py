@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import committed_batch, planned_batch
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS, commit_log
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.stretch import cut
@@ -27,7 +27,7 @@ from sessionizer.spark.state.savepoints.canonical_tables import difference_in_ev
 from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
@@ -178,10 +178,10 @@ def ms(at: datetime) -> int:
 
 
 def test_it_stands_where_the_next_batch_begins(streamed: Streamed, earlier: tuple[SavepointHome, Manifest]) -> None:
-    made, following = earlier[1], planned_batch(streamed.stage.checkpoint, 2)
+    made, following = earlier[1], read_planned_batch(streamed.stage.checkpoint, 2)
     assert (made.stream, made.lineage, made.batch_id) == ("clicks", streamed.stage.lineage, 1)
     assert made.watermark_ms == following.watermark_ms > 0
-    assert made.position.offset == planned_batch(streamed.stage.checkpoint, 1).ends[EVENTS]
+    assert made.position.offset == read_planned_batch(streamed.stage.checkpoint, 1).ends[EVENTS]
     assert made.spec["rules"]["gap_timeout"] == "30 seconds"
     assert made.fingerprint.configuration["spark.sql.shuffle.partitions"] == "2"
     assert made.fingerprint.versions["spark"] == "4.2.0"
@@ -207,7 +207,7 @@ def test_it_is_as_it_was_written(spark: SparkSession, saved: tuple[SavepointHome
 
 
 def is_sound(home: SavepointHome) -> bool:
-    manifest, found = read_manifest(home), found_files(home)
+    manifest, found = read_manifest(home), digest_files(home)
     assert manifest
     return not findings(manifest.files, found.files, found.unreadable)
 
@@ -301,7 +301,7 @@ def test_queries_of_the_session_run_on_while_a_state_is_read(spark: SparkSession
     write_click_files(stage.feed, 2, rate=4)
     with reading_state(spark):
         catch_up(spark, stage)
-    assert committed_batch(stage.checkpoint) is not None
+    assert read_last_commit(stage.checkpoint) is not None
 
 
 @pytest.mark.long

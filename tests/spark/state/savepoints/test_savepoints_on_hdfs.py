@@ -16,14 +16,14 @@ from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.beginning import RemovalMark, keep_from_removal, write_data_record
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import examine_savepoint, savepoints_in
+from sessionizer.state.savepoints.shelf import examine_savepoint, list_savepoints
 from sessionizer.state.savepoints.verification import Damage, findings
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
@@ -56,7 +56,7 @@ def stage(spark: SparkSession, tmp_path: Path) -> Stage:
 
 
 def wrong_with(home: SavepointHome) -> list[Damage]:
-    manifest, found = read_manifest(home), found_files(home)
+    manifest, found = read_manifest(home), digest_files(home)
     assert manifest
     return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
 
@@ -69,7 +69,7 @@ def test_they_are_made_used_and_removed_there(
     assert uri_of(folder).startswith("hdfs://")
     made = make_savepoint(spark, home, committed, SavepointRequest(folder, "tests", "a"), lambda _: None)
     native = make_native_savepoint(home, committed, SavepointRequest(folder, "tests", "b"), lambda _: None)
-    canonical, copied = savepoints_in(folder, epoch_ms())
+    canonical, copied = list_savepoints(folder, epoch_ms())
     assert [canonical.manifest, copied.manifest] == [made, native]
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
     held = made.counts, made.earliest_due_ms
@@ -78,7 +78,7 @@ def test_they_are_made_used_and_removed_there(
     install(copied.home, native, tmp_path / "checkpoint")
     assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
 
-    with reading(canonical.home, "tests"):
+    with keep_from_removal(canonical.home, "tests"):
         assert remove(canonical.home, home) == "somebody reads it"
     hurt = next(file for file in files_below(canonical.home.part(OPEN_EVENTS)) if file.name.endswith(".parquet"))
     content = hurt.read_bytes()
@@ -87,6 +87,6 @@ def test_they_are_made_used_and_removed_there(
     assert wrong_with(canonical.home) == [Damage.CUT]
     canonical.home.manifest.unlink()
     assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
-    write_data_record(copied.home.condemned, Condemned(epoch_ms()))  # by one that was killed
+    write_data_record(copied.home.condemned, RemovalMark(epoch_ms()))  # by one that was killed
     assert remove(copied.home, home) is None
-    assert [each.id for each in savepoints_in(folder, epoch_ms())] == ["a"]
+    assert [each.id for each in list_savepoints(folder, epoch_ms())] == ["a"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.core.definition.plain_values import plain_values, written
+from sessionizer.core.definition.plain_values import format_value, plain_values
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
@@ -105,4 +105,6 @@ def columns() -> list[str]:
 def as_text(rows: pa.Table) -> dict[str, list[str]]:
     """Each column in the order of the events' ids."""
     ordered = rows.sort_by("event_id")
-    return {name: [written(value) for value in plain_values(ordered.column(name))] for name in ordered.column_names}
+    return {
+        name: [format_value(value) for value in plain_values(ordered.column(name))] for name in ordered.column_names
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching import kubernetes_manager, yarn
-from sessionizer_airflow.launching.cluster import cause_in
+from sessionizer_airflow.launching.cluster import find_cause
 from sessionizer_airflow.launching.launcher import DriverObservation
 
 if TYPE_CHECKING:
@@ -132,4 +132,4 @@ def test_answer_without_a_pod_is_no_answer() -> None:
     ],
 )
 def test_cause_of_a_failed_call(printed: str, cause: str) -> None:
-    assert cause_in(printed) == cause
+    assert find_cause(printed) == cause

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
-from sessionizer_airflow.launching.hadoop_settings import resolved, settings_in, web_addresses
+from sessionizer_airflow.launching.hadoop_settings import read_settings, resolve_setting, web_addresses
 from sessionizer_airflow.launching.resource_manager import ResourceManager, log_of
 from sessionizer_airflow.launching.yarn import YarnManager
 from support.processes.hadoop_daemon import write_settings
@@ -41,12 +41,12 @@ def test_addresses_are_those_of_hadoops_settings(settings: dict[str, str], addre
 
 
 def test_a_value_that_refers_to_itself_is_left_alone() -> None:
-    assert resolved({"a": "${b}", "b": "${a}"}, "a") in {"${a}", "${b}"}
+    assert resolve_setting({"a": "${b}", "b": "${a}"}, "a") in {"${a}", "${b}"}
 
 
 def test_settings_are_read_as_hadoop_writes_them() -> None:
     text = "<configuration><property><name> a </name><value> 1 </value><final>true</final></property></configuration>"
-    assert settings_in(text) == {"a": "1"}
+    assert read_settings(text) == {"a": "1"}
 
 
 def test_the_connection_goes_before_the_configuration(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operators.batch_jobs import told_failure
+from sessionizer_airflow.operators.batch_jobs import parse_failure
 from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_savepoints
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_savepoints import fabricate
@@ -130,7 +130,7 @@ TOLD = "error: stream clicks has nothing to save: it never ran\nremedy: run it"
 
 @pytest.mark.parametrize(("code", "terminal"), [(16, True), (30, True), (21, False), (1, False)])
 def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> None:
-    failure = told_failure(OF_PROVIDER.format(code=code, told=TOLD))
+    failure = parse_failure(OF_PROVIDER.format(code=code, told=TOLD))
     assert failure is not None
     needed = PersonNeeded.wrap(failure.error)
     assert (str(needed), needed.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
@@ -139,4 +139,4 @@ def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> 
 
 @pytest.mark.parametrize("text", ["no such file: spark-submit", OF_PROVIDER.format(code=1, told="killed")])
 def test_of_a_job_that_said_nothing_the_provider_tells(text: str) -> None:
-    assert told_failure(text) is None
+    assert parse_failure(text) is None

@@ -14,9 +14,9 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, own_file
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
+from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import start_lineage
-from sessionizer.state.proof.page import keep_page, kept_pages
+from sessionizer.state.proof.page import keep_page, list_kept_pages
 from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.operating.jobs import CarryOut
@@ -168,16 +168,16 @@ def test_the_newest_proof_of_a_run_is_shown(monkeypatch: pytest.MonkeyPatch, pla
     at = 1_790_000_000_000
     for number in range(7):
         keep_page(home, proof_at(at + 60_000 * number))
-    assert len(kept_pages(home)) == 5
+    assert len(list_kept_pages(home)) == 5
     assert [link.name for link in CarryOut.operator_extra_links] == ["Proof"]
     key: Any = SimpleNamespace(dag_id="operate")
     task: Any = SimpleNamespace(proves=(home, at + 300_000))
     address = ProofLink().get_link(task, ti_key=key)
     page = address.removeprefix("http://airflow.example/below/sessionizer")
-    assert page == f"/clicks.supervise/proof/{kept_pages(home)[-1]}"
+    assert page == f"/clicks.supervise/proof/{list_kept_pages(home)[-1]}"
     assert "Proof of clicks" in client_of(platform).get(page).text
     assert client_of(platform, allowed=False).get(page).status_code == 401
-    assert client_of(platform).get(f"/clicks.supervise/proof/{minted_id(at)}").status_code == 404
+    assert client_of(platform).get(f"/clicks.supervise/proof/{mint_id(at)}").status_code == 404
     assert client_of(platform).get("/clicks.supervise/proof/..%2F..%2Flease").status_code == 404
     task.proves = (home, at + 600_000)
     assert ProofLink().get_link(task, ti_key=key) == "", "a run that made no proof"
@@ -185,7 +185,7 @@ def test_the_newest_proof_of_a_run_is_shown(monkeypatch: pytest.MonkeyPatch, pla
 
 
 def proof_at(at_ms: int) -> Proof:
-    return Proof(minted_id(at_ms), "clicks", "one", at_ms, 3, 9, 100, 1.5, (), (), ())
+    return Proof(mint_id(at_ms), "clicks", "one", at_ms, 3, 9, 100, 1.5, (), (), ())
 
 
 @pytest.mark.parametrize("page", ["log", "tables"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.airflow_records import Ailment, Health
+from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.timeouts import MINUTE
@@ -35,23 +35,23 @@ def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows:
     ("seen", "age", "found"),
     [
         (beat(), POLICY.stale_alert_ms, None),
-        (beat(), POLICY.stale_alert_ms + 1, Ailment.STALE),
+        (beat(), POLICY.stale_alert_ms + 1, Problem.STALE),
         (beat(NOW + MINUTE), POLICY.stale_alert_ms + 1, None),
-        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert_ms + 1, Ailment.STALE),
-        (None, POLICY.stale_alert_ms + 1, Ailment.STALE),
+        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert_ms + 1, Problem.STALE),
+        (None, POLICY.stale_alert_ms + 1, Problem.STALE),
         (beat(lag=POLICY.lag_alert_ms), 0, None),
-        (beat(lag=POLICY.lag_alert_ms + 1), 0, Ailment.LAGGING),
+        (beat(lag=POLICY.lag_alert_ms + 1), 0, Problem.LAGGING),
         (beat(lag=POLICY.lag_alert_ms + 1, rows=0), 0, None),
         (beat(lag=POLICY.lag_alert_ms + 1, phase=Phase.IDLE), 0, None),
         (beat(lag=None), 0, None),
     ],
 )
-def test_what_is_found(seen: Heartbeat | None, age: int, found: Ailment | None) -> None:
+def test_what_is_found(seen: Heartbeat | None, age: int, found: Problem | None) -> None:
     assert examine_health(WELL, seen, RUNNING, POLICY, NOW + age).ailment is found
 
 
 def test_a_batch_without_rows_does_not_end_a_lag() -> None:
-    lagging = Health(worked_at=NOW, ailment=Ailment.LAGGING, since=NOW)
+    lagging = Health(worked_at=NOW, ailment=Problem.LAGGING, since=NOW)
     assert examine_health(lagging, beat(rows=0), RUNNING, POLICY, NOW) == lagging
     assert examine_health(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from sessionizer.causes.cause import NO_START
-from sessionizer.control.lease.ledger import give_out
+from sessionizer.control.lease.ledger import write_lease
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
@@ -60,7 +60,7 @@ def test_a_start_is_left_alone_as_long_as_it_gets_on(name: str, tmp_path: Path) 
     launch = LaunchRecord(uid="a", at=NOW - start.submitted, log="", master="yarn", submission="tag")
     LAUNCH_FILE.of(home).write(launch)
     if start.leased is not None:
-        assert give_out(home, LeaseRecord(1, NOW - start.leased, "a", 7, 7, "worker-9", "another boot"))
+        assert write_lease(home, LeaseRecord(1, NOW - start.leased, "a", 7, 7, "worker-9", "another boot"))
         progress_at = None if start.got_on is None else NOW - start.got_on
         beat = Heartbeat("a", NOW - SECOND, NOW - start.leased, Phase.STARTING, progress_at=progress_at)
         HEARTBEAT_FILE.of(home).write(beat)

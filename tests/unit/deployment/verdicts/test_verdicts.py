@@ -15,7 +15,7 @@ from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
-from sessionizer.stream_spec.decisions import Change, decided_by, document_of
+from sessionizer.stream_spec.decisions import Change, document_of, list_decisions
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
 
@@ -278,7 +278,7 @@ SOURCES = [written()["source"], {"format": "delta", "path": "a"}, KAFKA, {"forma
 def test_every_field_of_a_spec_is_judged(source: dict[str, Any]) -> None:
     """A field that is added to the spec needs an entry here."""
     spec = document(written(source=source, sink__path="lake", rules__client_timeouts_table="lake/timeouts"))
-    for name, value in decided_by(spec).items():
+    for name, value in list_decisions(spec).items():
         if not name.startswith("mapping.payload."):
             found = judge_field("clicks", Change(name, None, value), OPEN, MigrationEffects())
             assert found.verdict is not UNKNOWN, name

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.file_source import folder_watch
-from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, Unread, unread_in
+from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, Unread, look_at_folder
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_a_file_that_grew_or_was_replaced_is_told(tmp_path: Path) -> None:
         file.write("more\n")
     os.utime(tmp_path / "replaced", (1, 1))
     (tmp_path / "gone").unlink()
-    assert unread_in(tmp_path, taken, recursive=False) == Unread(changed=("grew", "replaced"))
+    assert look_at_folder(tmp_path, taken, recursive=False) == Unread(changed=("grew", "replaced"))
 
 
 def test_folders_are_told_that_hold_something_and_are_not_looked_into(tmp_path: Path) -> None:
@@ -41,24 +41,24 @@ def test_folders_are_told_that_hold_something_and_are_not_looked_into(tmp_path: 
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a.json").touch()
     apart = str(tmp_path / "done")
-    assert unread_in(tmp_path, {}, recursive=False, apart=apart) == Unread(folders=("2024",))
-    assert unread_in(tmp_path, {}, recursive=True, apart=apart) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False, apart=apart) == Unread(folders=("2024",))
+    assert look_at_folder(tmp_path, {}, recursive=True, apart=apart) == Unread()
 
 
 def test_files_beside_parts_of_a_table_are_told(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (tmp_path / "a.json").touch()
-    assert unread_in(tmp_path, {}, recursive=False) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False) == Unread()
     (tmp_path / "day=1" / "b.json").touch()
-    assert unread_in(tmp_path, {}, recursive=False) == Unread(beside=("a.json",))
-    assert unread_in(tmp_path, {}, recursive=True) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False) == Unread(beside=("a.json",))
+    assert look_at_folder(tmp_path, {}, recursive=True) == Unread()
 
 
 def test_a_file_in_a_subfolder_that_is_read_is_told_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "2024").mkdir()
     taken = take(tmp_path / "2024" / "a")
     os.utime(tmp_path / "2024" / "a", (1, 1))
-    assert unread_in(tmp_path, taken, recursive=True) == Unread(changed=("2024/a",))
+    assert look_at_folder(tmp_path, taken, recursive=True) == Unread(changed=("2024/a",))
 
 
 def watch(tmp_path: Path, **options: str) -> FolderWatch:
@@ -72,7 +72,7 @@ def watch(tmp_path: Path, **options: str) -> FolderWatch:
 def test_each_thing_is_said_once_and_warned_of_as_long_as_it_is_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_watch, "seen_since", lambda *_: ([], -1))
+    monkeypatch.setattr(folder_watch, "read_files_since", lambda *_: ([], -1))
     its = watch(tmp_path)
     (tmp_path / "feed" / "2024").mkdir()
     (tmp_path / "feed" / "2024" / "a").touch()
@@ -86,7 +86,7 @@ def test_each_thing_is_said_once_and_warned_of_as_long_as_it_is_so(
 def test_of_many_files_only_the_newest_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_watch, "LOOKED_AT", 2)
     files = [SeenFile((tmp_path / "feed" / f"{number} é").as_uri(), TAKEN_MS) for number in range(4)]
-    monkeypatch.setattr(folder_watch, "seen_since", lambda _, after: (files, 3) if after < 3 else ([], 3))
+    monkeypatch.setattr(folder_watch, "read_files_since", lambda _, after: (files, 3) if after < 3 else ([], 3))
     its = watch(tmp_path)
     for name in ("0 é", "3 é"):
         (tmp_path / "feed" / name).touch()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import minted_id
-from sessionizer.spark.proof.fork import Fork, recorded_offsets, scratch_folder
+from sessionizer.home.names import mint_id
+from sessionizer.spark.proof.fork import Fork, scratch_folder, write_recorded_offsets
 from sessionizer.spark.proof.recording import replay_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -27,24 +27,24 @@ def spec(**source: Any) -> StreamSpec:
 
 
 def test_a_scratch_folder_is_there_for_one_proof(home: StreamHome) -> None:
-    with scratch_folder(home, minted_id(epoch_ms())) as folder:
+    with scratch_folder(home, mint_id(epoch_ms())) as folder:
         (folder / "checkpoint").mkdir()
         assert folder.parent == home.proofs
     assert list(home.proofs.iterdir()) == []
 
 
 def test_a_scratch_folder_goes_with_a_proof_that_fails(home: StreamHome) -> None:
-    with pytest.raises(ValueError, match="no"), scratch_folder(home, minted_id(epoch_ms())):
+    with pytest.raises(ValueError, match="no"), scratch_folder(home, mint_id(epoch_ms())):
         raise ValueError("no")
     assert list(home.proofs.iterdir()) == []
 
 
 def test_what_killed_proofs_left_goes_after_a_day(home: StreamHome) -> None:
     now = epoch_ms()
-    killed, running = (home.proofs / minted_id(at) for at in (now - DAY_MS - 60_000, now - DAY_MS + 60_000))
+    killed, running = (home.proofs / mint_id(at) for at in (now - DAY_MS - 60_000, now - DAY_MS + 60_000))
     for folder in (killed, running):
         (folder / "tables").mkdir(parents=True)
-    with scratch_folder(home, minted_id(now)):
+    with scratch_folder(home, mint_id(now)):
         assert not killed.exists()
         assert running.exists()
 
@@ -64,8 +64,8 @@ def test_a_replay_keeps_the_key_groups_of_the_state() -> None:
 @pytest.mark.parametrize(("shift", "number"), [(0, "7"), (5, "2")])
 def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome, shift: int, number: str) -> None:
     fork = Fork(home.root / "fork", home.root / "fork" / "checkpoint", shift)
-    recorded_offsets(fork.folder).mkdir(parents=True)
+    write_recorded_offsets(fork.folder).mkdir(parents=True)
     (fork.checkpoint / "offsets").mkdir(parents=True)
-    (recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
+    (write_recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
     fork.plan_batch(7)
     assert (fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"

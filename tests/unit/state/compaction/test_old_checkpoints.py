@@ -18,7 +18,7 @@ from sessionizer.state.compaction.checkpoints import (
     judge_checkpoints,
     remove_checkpoint,
 )
-from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.abandoned import find_abandoned_lineages
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, origins_of, way_back
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_the_active_one_and_the_one_before_stay(home: StreamHome) -> None:
     assert judged(home) == {third: False, active: False}
     assert set(origins_of(home)) == {first, second, third, active}
     assert way_back(home, active)[1] == third
-    assert abandoned_lineages(home) == []
+    assert find_abandoned_lineages(home) == []
 
 
 def test_one_that_became_needed_since_stays(home: StreamHome) -> None:

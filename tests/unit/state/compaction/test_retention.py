@@ -8,8 +8,8 @@ import pytest
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.compaction.retention import NeededVersion, decide_retention, needed_versions
-from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.state.compaction.retention import NeededVersion, decide_retention, find_needed_versions
+from sessionizer.state.savepoints.shelf import list_savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate
 
 if TYPE_CHECKING:
@@ -53,4 +53,4 @@ def test_what_is_made_just_now_counts_and_what_is_of_no_use_does_not(tmp_path: P
     damaged = fabricate(folder, "damaged")
     damaged.manifest.write_text("{")
     damaged.begun.unlink()
-    assert [each.id for each in needed_versions(savepoints_in(folder, epoch_ms()))] == ["complete", "being-made"]
+    assert [each.id for each in find_needed_versions(list_savepoints(folder, epoch_ms()))] == ["complete", "being-made"]

@@ -14,14 +14,14 @@ from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.lineages.origin import savepoints_begun_from
-from sessionizer.state.savepoints.beginning import Condemned, Failure, reading, write_data_record
-from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.lineages.origin import list_beginnings
+from sessionizer.state.savepoints.beginning import Failure, RemovalMark, keep_from_removal, write_data_record
+from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
 from sessionizer.state.savepoints.removal import being_read, plan_removal, remove
-from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
-from sessionizer.state.savepoints.shelf import complete_savepoint, examine_savepoint, savepoint_of, savepoints_in
+from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state
+from sessionizer.state.savepoints.shelf import complete_savepoint, examine_savepoint, list_savepoints, savepoint_of
 from sessionizer.state.savepoints.verification import Damage
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.verbs.begun_restore import begun_restore
@@ -65,10 +65,10 @@ def test_a_complete_one_is_told_from_all_others(folder: DataPath) -> None:
     begin(folder, "m1")
     begin(folder, "a1", by_the_dead=True)
     write_data_record(begin(folder, "f1").failed, Failure(5, "no room"))
-    write_data_record(fabricate(folder, "r1").condemned, Condemned(5))
+    write_data_record(fabricate(folder, "r1").condemned, RemovalMark(5))
     damaged = fabricate(folder, "d1")
     damaged.manifest.write_bytes(damaged.manifest.read_bytes()[:40])
-    found = {each.id: each for each in savepoints_in(folder, epoch_ms())}
+    found = {each.id: each for each in list_savepoints(folder, epoch_ms())}
     states = {name: found[name].state for name in found}
     assert states == {
         "a1": SavepointState.ABANDONED,
@@ -95,7 +95,7 @@ def test_only_a_complete_one_can_be_used(folder: DataPath) -> None:
 @pytest.mark.parametrize(("since", "state"), [(1, SavepointState.ABANDONED), (UNSEEN_FOR_MS, SavepointState.MAKING)])
 def test_who_works_elsewhere_is_believed_for_some_hours(since: int, state: SavepointState) -> None:
     evidence = Evidence(manifest=None, failed=False, condemned=False, begun_at=since, maker_lives=None)
-    assert state_by(evidence, UNSEEN_FOR_MS + 1) is state
+    assert judge_state(evidence, UNSEEN_FOR_MS + 1) is state
 
 
 # Verify
@@ -116,7 +116,7 @@ def flip(file: DataPath) -> None:
 
 
 def wrong_with(home: SavepointHome) -> list[tuple[str, Damage]]:
-    manifest, found = read_manifest(home), found_files(home)
+    manifest, found = read_manifest(home), digest_files(home)
     assert manifest is not None
     return [(each.path, each.damage) for each in found.findings(manifest.files)]
 
@@ -220,19 +220,19 @@ def test_what_was_never_completed_goes_unless_it_is_being_made(state: SavepointS
 def test_a_removed_one_is_gone_with_all_its_files(folder: DataPath, stream: StreamHome) -> None:
     kept, home = fabricate(folder, "kept"), fabricate(folder, "a")
     assert remove(home, stream) is None
-    assert [each.id for each in savepoints_in(folder, epoch_ms())] == ["kept"]
+    assert [each.id for each in list_savepoints(folder, epoch_ms())] == ["kept"]
     assert wrong_with(kept) == []
     assert remove(home, stream) is None, "a second one finds nothing"
-    assert [each.id for each in savepoints_in(folder, epoch_ms()) if each.is_complete] == ["kept"]
+    assert [each.id for each in list_savepoints(folder, epoch_ms()) if each.is_complete] == ["kept"]
 
 
 def test_one_that_is_being_read_stays_and_can_be_read_on(folder: DataPath, stream: StreamHome) -> None:
     home = fabricate(folder, "a")
-    with reading(home, "restore"):
-        assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == {"a"}
+    with keep_from_removal(home, "restore"):
+        assert being_read(list_savepoints(folder, epoch_ms()), epoch_ms()) == {"a"}
         assert remove(home, stream) == "somebody reads it"
         assert examine_savepoint(home, epoch_ms()).is_complete
-    assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == set()
+    assert being_read(list_savepoints(folder, epoch_ms()), epoch_ms()) == set()
     assert wrong_with(home) == []
 
 
@@ -241,13 +241,13 @@ def test_a_reader_that_was_killed_keeps_nothing_and_one_elsewhere_does_for_some_
     read_by_the_dead(fabricate(folder, "dead"))
     read_elsewhere(fabricate(folder, "far"))
     read_elsewhere(fabricate(folder, "long_ago"), since=now - UNSEEN_FOR_MS)
-    assert being_read(savepoints_in(folder, now), now) == {"far"}
+    assert being_read(list_savepoints(folder, now), now) == {"far"}
 
 
 def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None:
     home = fabricate(folder, "a")
-    write_data_record(home.condemned, Condemned(epoch_ms()))
-    with pytest.raises(UnusableSavepoint, match="being removed"), reading(home, "restore"):
+    write_data_record(home.condemned, RemovalMark(epoch_ms()))
+    with pytest.raises(UnusableSavepoint, match="being removed"), keep_from_removal(home, "restore"):
         pass
     assert being_read([examine_savepoint(home, epoch_ms())], epoch_ms()) == set()
 
@@ -255,7 +255,7 @@ def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None
 def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome, reviewed: Reviewed) -> None:
     home = fabricate(stream.savepoints, "a")
     note_origin(stream, "20261121T105501-3fa9c2", "a")
-    assert savepoints_begun_from(stream) == {"a"}
+    assert list_beginnings(stream) == {"a"}
     reviewed(remove(home, stream))
 
 
@@ -267,7 +267,7 @@ def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(
         fabricate(stream.savepoints, savepoint)
     record = begun_restore(savepoint="a")
     write_operation(stream, record)
-    found = savepoints_in(stream.savepoints, epoch_ms())
+    found = list_savepoints(stream.savepoints, epoch_ms())
     verdicts = plan_removal(found, stream, Policy(0, 0), MANY_DAYS)
     (stays,) = [verdict for verdict in verdicts if verdict.id == "a"]
     assert (stays.goes, stays.because) == (False, "an operation that is not over needs it")
@@ -286,10 +286,10 @@ def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamH
 def test_a_prune_that_was_killed_is_finished_by_the_next(folder: DataPath, stream: StreamHome) -> None:
     """Whatever it had removed by then: it is condemned, or has no manifest."""
     home = fabricate(folder, "a")
-    write_data_record(home.condemned, Condemned(epoch_ms()))
+    write_data_record(home.condemned, RemovalMark(epoch_ms()))
     for name in ["manifest.json", *sorted(set(names_of(home)) - {"manifest.json", "condemned.json"})]:
         (home.root / name).unlink()
-        (found,) = savepoints_in(folder, epoch_ms())
+        (found,) = list_savepoints(folder, epoch_ms())
         assert found.state is SavepointState.REMOVING
     assert remove(home, stream) is None
-    assert savepoints_in(folder, epoch_ms()) == []
+    assert list_savepoints(folder, epoch_ms()) == []

@@ -12,7 +12,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
-from sessionizer.state.savepoints.beginning import Engaged, write_data_record
+from sessionizer.state.savepoints.beginning import UseMark, write_data_record
 from sessionizer.state.savepoints.manifest import Kind, write_manifest
 from sessionizer.state.savepoints.schedule import (
     Reached,
@@ -102,7 +102,7 @@ def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome, revie
 
 def scheduled(home: StreamHome, savepoint: str, age: int) -> SavepointHome:
     found = fabricate(home.savepoints, savepoint, made_at=epoch_ms() - age)
-    write_data_record(found.begun, replace(Engaged.now(reason(HOUR)), pid=2**22 + 1))
+    write_data_record(found.begun, replace(UseMark.now(reason(HOUR)), pid=2**22 + 1))
     return found
 
 

@@ -17,9 +17,9 @@ from sessionizer.control.records.lookup_record import (
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.redaction import redacted_and_cut
+from sessionizer.redaction import redact_and_cut
 from sessionizer.spark.state.contents_reader import read_sessions_of
-from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.retained import find_retained_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,10 +80,10 @@ class Lookups:
 
     def _find(self, key: str) -> Answer:
         try:
-            found = retained_batch(self._home)
+            found = find_retained_batch(self._home)
             group, sessions = read_sessions_of(self._prepared.spark, found, key)
         except Exception as error:  # noqa: BLE001  the answer tells it, and the stream goes on
-            return Answer(at=epoch_ms(), key=key, error=redacted_and_cut(str(error), ERROR_SHOWN))
+            return Answer(at=epoch_ms(), key=key, error=redact_and_cut(str(error), ERROR_SHOWN))
         return Answer(
             at=epoch_ms(),
             key=key,

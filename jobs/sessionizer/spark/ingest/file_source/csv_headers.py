@@ -14,7 +14,7 @@ from sessionizer.spark.failures.query_failure import other_header, other_length
 from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
 from sessionizer.spark.ingest.file_source.file_sizes import local_path, path_for_reader
 from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS
-from sessionizer.spark.ingest.file_source.lines import declared_columns
+from sessionizer.spark.ingest.file_source.lines import parse_declared_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str])
     options = csv_options(source.options)
     if source.encoding != "csv" or not is_on(options, "header") or not has_lines(options):
         return {}
-    names = declared_columns(source.columns).names
+    names = parse_declared_columns(source.columns).names
     found = {uri: first_line(spark, uri, options) for uri in uris}
     problems = {uri: header_problem(line, names, options) for uri, line in found.items() if line is not None}
     return {uri: problem for uri, problem in problems.items() if problem is not None}

@@ -15,8 +15,8 @@ from sessionizer.spark.ingest.file_source.lines import (
     FAULT,
     POSITION,
     RAW,
-    declared_columns,
     drop_blank_lines,
+    parse_declared_columns,
     parse_lines,
 )
 from sessionizer.stream_spec.document.reader_options import OF_FILES
@@ -57,7 +57,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
         lines = drop_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
         others = {name: value for name, value in parser_options.items() if name not in of_lines}
         return parse_lines(lines, source.encoding, source.columns, others, max_event_bytes)
-    columns = declared_columns(source.columns)
+    columns = parse_declared_columns(source.columns)
     if source.encoding == "csv":
         options = csv_options(parser_options)
         if not has_lines(options):

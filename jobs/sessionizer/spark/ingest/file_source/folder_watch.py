@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
-from sessionizer.checkpoint.file_lists import seen_since
-from sessionizer.home.roots import located
+from sessionizer.checkpoint.file_lists import read_files_since
+from sessionizer.home.roots import resolve_place
 from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Unread:
             )
 
 
-def unread_in(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> Unread:
+def look_at_folder(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> Unread:
     """Look at the first ``LOOKED_AT`` entries of ``folder``.
 
     ``taken``: when each file that was read had changed last (epoch ms), by its path. ``apart``: a folder that the
@@ -124,7 +124,7 @@ class FolderWatch:
     @classmethod
     def of(cls, source: Source, home: StreamHome, lineage: str) -> FolderWatch | None:
         """Watch the folder of ``source``. None if it is no folder of this machine."""
-        if source.format != "files" or "://" in (folder := located(source.path, home.platform)):
+        if source.format != "files" or "://" in (folder := resolve_place(source.path, home.platform)):
             return None
         return cls(Path(folder), home.checkpoint(lineage), source)
 
@@ -134,7 +134,9 @@ class FolderWatch:
             self._learn()
             options = {name.lower(): value for name, value in self.source.options.items()}
             recursive = options.get(RECURSIVE, "").lower() == "true"
-            unread = unread_in(self.folder, self._taken, recursive=recursive, apart=options.get("sourcearchivedir"))
+            unread = look_at_folder(
+                self.folder, self._taken, recursive=recursive, apart=options.get("sourcearchivedir")
+            )
             lines = list(unread.lines())
             self.warning = "; ".join(lines) or None
             news = [line for line in lines if line not in self._said]
@@ -144,7 +146,7 @@ class FolderWatch:
 
     def _learn(self) -> None:
         """Read what Spark has noted since the last look. Of many files only the newest are kept."""
-        files, self._read_until = seen_since(self.checkpoint, self._read_until)
+        files, self._read_until = read_files_since(self.checkpoint, self._read_until)
         for file in files:
             self._taken[unquote(urlparse(file.uri).path)] = file.changed_at
         for path in list(self._taken)[:-LOOKED_AT]:
@@ -156,7 +158,7 @@ def files_passed_over(source: Source, platform_home: Path) -> str | None:
 
     None if there is no such file or folder.
     """
-    if source.format != "files" or "://" in (folder := located(source.path, platform_home)):
+    if source.format != "files" or "://" in (folder := resolve_place(source.path, platform_home)):
         return None
     with suppress(OSError), os.scandir(folder) as entries:
         names = sorted(entry.name for entry in islice(entries, LOOKED_AT) if _is_passed_over(entry))

@@ -58,7 +58,7 @@ def parse_lines(
     others = [name for name in lines.columns if name != "value"]
     if encoding == "text":
         return lines.select("value", *others, raw, fault.alias(FAULT))
-    declared = declared_columns(columns)
+    declared = parse_declared_columns(columns)
     parsed = _parse_json(declared, options)
     names = [F.col(f"parsed.`{name}`") for name in declared.names]
     rows = lines.select("value", *others, parsed.alias("parsed"))
@@ -106,7 +106,7 @@ def _has_more() -> Column:
     return ~(flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1))
 
 
-def declared_columns(columns: str | None) -> StructType:
+def parse_declared_columns(columns: str | None) -> StructType:
     """Return the columns that a spec declares as DDL. Raises InvalidSpec."""
     try:
         declared = cast("StructType", StructType.fromDDL(columns or ""))

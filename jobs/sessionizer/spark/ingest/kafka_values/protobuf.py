@@ -31,13 +31,13 @@ def parse_messages(values: Column, content: bytes, message: str, columns: Struct
         from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415  runs in a worker
 
         kind = to_arrow_type(columns, timezone="UTC")
-        return pa.array([parsed_message(content, message, each.as_py()) for each in found], kind)
+        return pa.array([parse_message(content, message, each.as_py()) for each in found], kind)
 
     rows: Column = F.arrow_udf(parse, columns)(values)  # type: ignore[attr-defined]  # PySpark's stubs lack it
     return rows
 
 
-def parsed_message(content: bytes, message: str, value: bytes | None) -> dict[str, Any] | None:
+def parse_message(content: bytes, message: str, value: bytes | None) -> dict[str, Any] | None:
     """Return the fields that ``value`` has, by name. None if it is no ``message`` of the descriptor set ``content``."""
     from google.protobuf.message import DecodeError  # noqa: PLC0415
 

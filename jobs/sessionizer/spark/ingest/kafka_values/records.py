@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, declared_columns, parse_lines
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, parse_declared_columns, parse_lines
 from sessionizer.spark.ingest.kafka_values.protobuf import parse_messages
 from sessionizer.spark.ingest.kafka_values.writers import UNKNOWN_ID
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.spark.internals.trying import null_where_failing
+from sessionizer.spark.internals.trying import try_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,11 +75,11 @@ def _avro(values: DataFrame, reader: str, writers: Writers | None) -> Column:
     """Return the values as the ``reader`` has them. What cannot be parsed is null, which PERMISSIVE does not tell."""
     spark, strict = values.sparkSession, {"mode": "FAILFAST"}
     if writers is None:
-        return null_where_failing(from_avro("value", reader, strict), spark)
+        return try_column(from_avro("value", reader, strict), spark)
     body, evolved = F.expr(f"substring(value, {HEADER_BYTES + 1})"), {**strict, "avroSchema": reader}
     parsed = F.when(F.col("value").isNull(), F.lit(None))
     for number, written in writers.known.items():
-        one = null_where_failing(from_avro(body, written, evolved), spark)
+        one = try_column(from_avro(body, written, evolved), spark)
         parsed = parsed.when(F.expr(f"{_HAS_HEADER} and {_ID} = {number}"), one)
     return parsed
 
@@ -95,7 +95,7 @@ def _protobuf(source: KafkaSource, writers: Writers | None) -> Column:
             fits = f"startswith(value, X'{begin}')"
             body = body.when(F.expr(fits), F.expr(f"substring(value, {len(begin) // 2 + 1})"))
     content = base64.b64decode(schema.content)
-    return parse_messages(body, content, source.message or "", declared_columns(schema.columns))
+    return parse_messages(body, content, source.message or "", parse_declared_columns(schema.columns))
 
 
 def _fault(max_event_bytes: int, writers: Writers | None) -> Column:

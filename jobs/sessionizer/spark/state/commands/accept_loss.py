@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
-from sessionizer.lineage.source_ids import known_ids, read_source_ids, replaced_names
+from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, replaced_names
 from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
 from sessionizer.spark.state.lineages.source_losses import going_on
 from sessionizer.state.lineages.committed_batch import Position, read_committed_batch
@@ -39,7 +39,7 @@ class LossRunner(PositionRunner):
         committed = read_committed_batch(self.home)
         found, noted, now = self._compared(committed)
         source = self.spec.source
-        anew = replaced_names(known_ids(noted, source.model_dump(), committed.position.offset), now)
+        anew = replaced_names(choose_known_ids(noted, source.model_dump(), committed.position.offset), now)
         excluded_ranges = read_excluded_ranges(self.home, committed.lineage).drop_topics(anew)
         ids = {**noted, **now} if source.format == "kafka" else {}
         self.move = Move(replace(committed, position=Position(source.format, found.offset)), excluded_ranges, ids)

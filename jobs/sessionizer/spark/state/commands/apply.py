@@ -15,7 +15,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.names import STREAMED
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
@@ -42,8 +42,8 @@ from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.stream_copy import new_copy
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ class ApplyRunner(SparkRunner):
         """Remove the new lineage of a failed try, and the results of its migration. Raises LeaseLost."""
         super().clean_up(operation)
         folder = self._folder(operation)
-        if names_in(folder) and self.find_activated(operation.record) is None:
+        if list_names(folder) and self.find_activated(operation.record) is None:
             operation.permit()  # they are another run's if it was overtaken
             remove_tree(folder)
 
@@ -174,7 +174,7 @@ class ApplyRunner(SparkRunner):
         record, kept = SPEC_FILE.of(self._left, lineage).require(), TYPES_FILE.of(self._left, lineage).require()
         if record is None or kept is None:
             raise DamagedFile(self._left.lineage(lineage).root, "it lacks spec.json or types.json")
-        return self._lasting(recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
+        return self._lasting(parse_recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
 
     @property
     def _looked(self) -> tuple[CommittedBatch, Examined]:
@@ -235,7 +235,7 @@ class ApplyRunner(SparkRunner):
         places = self.home.table_locations(committed.spec["sink"]["path"])
         written = [places[name] for name in STREAMED]
         begun = half_written_batch(self.spark, self.home.checkpoint(committed.lineage), committed.lineage, written)
-        require_whole(changes_between(decided_by(committed.spec), decisions_of(self.spec)), begun)
+        require_whole(changes_between(list_decisions(committed.spec), decisions_of(self.spec)), begun)
 
 
 def upgrade_copy(runner: ApplyRunner, plan: Plan[UpgradePlan], by: str) -> StreamCopy:

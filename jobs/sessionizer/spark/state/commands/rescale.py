@@ -12,7 +12,7 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
@@ -43,7 +43,7 @@ class RescaleRunner(SparkRunner):
         assert self._found is not None  # noqa: S101  the executor plans first
         (committed, decision), now = self._found, epoch_ms()
         document = {**committed.spec, "key_groups": decision.now.key_groups}
-        spec = recorded_spec(document, SPEC_FILE.of(self.home, committed.lineage).path)
+        spec = parse_recorded_spec(document, SPEC_FILE.of(self.home, committed.lineage).path)
         kept = SPEC_FILE.of(self.home, committed.lineage).require()
         state, transfer = transfer_state(
             self.spark,

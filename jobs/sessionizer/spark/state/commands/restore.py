@@ -16,11 +16,11 @@ from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import changes_of, has_way_back, replay_now, tables_of
-from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
+from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
 from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.savepoints.manifest import saved_spec
+from sessionizer.state.savepoints.manifest import read_saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,10 +78,10 @@ class RestoreRunner(SparkRunner):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the state of the savepoint."""
-        spec = saved_spec(self.savepoint, self.manifest)
+        spec = read_saved_spec(self.savepoint, self.manifest)
         examined = examine(self.spark, spec, self.home.platform)
         partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
-        with saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
+        with read_saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
             self.begin(spec, examined, partitions, self._transfer(saved), operation)
             self.made.start(saved.open_events)
 
@@ -105,7 +105,7 @@ class RestoreRunner(SparkRunner):
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),
             watermark_ms=manifest.watermark_ms,
             offset=manifest.position.offset,
-            seen=seen_in(self.spark, self.savepoint, manifest),
+            seen=read_saved_files(self.spark, self.savepoint, manifest),
             timeouts=timeouts,
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
             records={

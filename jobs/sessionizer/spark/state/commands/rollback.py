@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import begun_batch, planned_batch
-from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
+from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import NoWayBack
@@ -86,7 +86,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         stream=home.name,
         leaves=leaves,
         verb=origin.verb,
-        newest_batch=begun_batch(home.checkpoint(leaves)) or 0,
+        newest_batch=read_begun_batch(home.checkpoint(leaves)) or 0,
         lineage=before,
         batch_id=origin.batch_id,
         tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
@@ -130,9 +130,9 @@ def _replay(home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay
     then: list[str] = []
     now: list[str] = []
     if source["format"] == FILES:
-        then = [file.uri for file in seen_files(checkpoint, batch_id)]
-        newest = begun_batch(home.checkpoint(leaves))
+        then = [file.uri for file in read_seen_files(checkpoint, batch_id)]
+        newest = read_begun_batch(home.checkpoint(leaves))
         if newest is not None and sources[leaves].get("path") == source["path"]:
-            now = [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
-    offset = planned_batch(checkpoint, batch_id).ends.get(EVENTS)
+            now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
+    offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
     return replay_of(home, source, offset, then, now)

@@ -18,7 +18,7 @@ from sessionizer.state.commands.steps import (
     StartLineage,
     Stop,
 )
-from sessionizer.state.preconditions import changed_lineage
+from sessionizer.state.preconditions import find_changed_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class SparkRunner(ABC):
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """Return the lineage of an earlier try that made the decisive change. None: no try did."""
-        return changed_lineage(self.home, record)
+        return find_changed_lineage(self.home, record)
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the decisive change."""

@@ -13,8 +13,8 @@ from sessionizer.spark.state.commands.moved_position import Move, PositionRunner
 from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
 from sessionizer.state.lineages.committed_batch import Position, read_committed_batch
 from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -73,9 +73,9 @@ class SwitchRunner(PositionRunner):
         )
 
     def _plan_of(self, committed: CommittedBatch, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
-        changes = changes_between(decided_by(committed.spec), decisions_of(self.spec))
+        changes = changes_between(list_decisions(committed.spec), decisions_of(self.spec))
         require_switch(changes)
-        left = recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
+        left = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.home, committed.lineage).path)
         rules = left.rules
         return SwitchPlan(
             stream=self.home.name,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.core.wire import rows
-from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -56,7 +56,7 @@ def write_finished_rows(
     ``before``: the spec and the types of the lineage that the rows come from. Without a folder nothing is left to do.
     Raises LeaseLost, and the errors of the tables.
     """
-    if not names_in(folder):
+    if not list_names(folder):
         return
     spec, kept = before
     sinks = Sinks(

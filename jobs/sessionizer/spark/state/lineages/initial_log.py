@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
-from sessionizer.core.wire.packing import packed, shares
+from sessionizer.core.wire.packing import pack_shares, shares
 from sessionizer.core.wire.rows import INITIAL
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.group_logs import FirstLog, group_blobs, log_row
-from sessionizer.state.lineages.state_transfer import PackedGroup, lost_in_packing
+from sessionizer.state.lineages.state_transfer import PackedGroup, check_packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ def pack_events(spark: SparkSession, stream: str, divided: DividedEvents, folder
     """
     pack(divided, folder)
     found = _packed_groups(spark, folder, divided.key_groups)
-    lost = lost_in_packing(divided.by_group, found)
+    lost = check_packing(divided.by_group, found)
     if lost is not None:
         raise UnfaithfulState(stream, lost)
     rows = spark.read.schema(INITIAL).parquet(uri_of(folder))
@@ -120,7 +120,7 @@ def _divider(admissions: Sequence[str] | None) -> Callable[[Iterator[pa.RecordBa
 def _packer(key_groups: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     def pack_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         label = int(group_labels(key_groups)[key[0].as_py()])
-        log = packed(rows.column("blob").to_pylist())
+        log = pack_shares(rows.column("blob").to_pylist())
         found = pa.Table.from_batches(
             [log_row(label, number, len(log.blobs), blob) for number, blob in enumerate(log.blobs)]
         )

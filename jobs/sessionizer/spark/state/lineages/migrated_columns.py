@@ -10,11 +10,11 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
-from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
+from sessionizer.spark.ingest.expressions import check_type, require_keepable, require_type
 from sessionizer.spark.ingest.guard import INTEGERS
 from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
-from sessionizer.spark.internals.trying import never_failing
+from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ _TIMEOUT: Final = schema.TIMEOUT
 _EVENT: Final = frozenset({schema.KEY, schema.CLIENT, _CLOCK, _TIE, schema.EVENT_ID, schema.CLOSES, _TIMEOUT})
 
 
-def migrated_rows(rows: DataFrame, migrations: Iterable[CompiledMigration]) -> DataFrame:
+def migrate_rows(rows: DataFrame, migrations: Iterable[CompiledMigration]) -> DataFrame:
     """Return canonical open events after ``migrations``, one after the other. Other columns of ``rows`` stay.
 
     Nothing is evaluated. A key is null where its expression gave none, and a timeout is below 1 where its was none.
@@ -53,7 +53,7 @@ def payload_of(rows: DataFrame) -> StructType:
     return found
 
 
-def shown_events(rows: DataFrame) -> list[Column]:
+def show_events(rows: DataFrame) -> list[Column]:
     """Return the columns of an open event as a migration sees them."""
     payload = payload_names(rows.columns)
     at = F.nullif(F.col(_TIE), F.lit(0)) if _TIE in rows.columns else F.col(_CLOCK)
@@ -71,7 +71,7 @@ def shown_events(rows: DataFrame) -> list[Column]:
 
 
 def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
-    view = rows.select(F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias(_ROW), *shown_events(rows))
+    view = rows.select(F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias(_ROW), *show_events(rows))
     set_by_it = {
         schema.KEY: _text(view, compiled.key),
         schema.CLIENT: _text(view, compiled.client),
@@ -95,8 +95,8 @@ def _kept(name: str) -> Column:
 def _text(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
-    checked_type(view, assignment.field, assignment.sql)
-    return never_failing(view.sparkSession, assignment.sql).cast("string")
+    check_type(view, assignment.field, assignment.sql)
+    return try_expression(view.sparkSession, assignment.sql).cast("string")
 
 
 def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
@@ -104,7 +104,7 @@ def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
     require_type(view, assignment.field, assignment.sql, INTEGERS, "It is in milliseconds, for example 1800 * 1000L")
-    found = never_failing(view.sparkSession, assignment.sql).cast("bigint")
+    found = try_expression(view.sparkSession, assignment.sql).cast("bigint")
     return F.least(F.coalesce(found, F.lit(0).cast("bigint")), F.lit(NEVER_MS))
 
 
@@ -112,14 +112,14 @@ def _condition(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
     require_type(view, assignment.field, assignment.sql, ("boolean",), "For example: client <> 'test'")
-    return F.coalesce(never_failing(view.sparkSession, assignment.sql), F.lit(False))  # noqa: FBT003  lit has no keyword
+    return F.coalesce(try_expression(view.sparkSession, assignment.sql), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
 def _payload(view: DataFrame, assignment: Assignment) -> Column:
     if assignment.sql is None:
         return _kept(f"{PREFIX}{assignment.column}")
     kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
-    found = never_failing(view.sparkSession, assignment.sql).cast(kind)
+    found = try_expression(view.sparkSession, assignment.sql).cast(kind)
     beyond = find_beyond_years(found, kind)
     # a moment that Arrow or Delta cannot keep would end the stream at the next merge
     return found if beyond is None else F.when(~F.coalesce(beyond, F.lit(False)), found)  # noqa: FBT003  lit has no keyword

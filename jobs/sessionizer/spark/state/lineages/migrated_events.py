@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.checkpoint.batch_logs import planned_batch
+from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
-from sessionizer.core.key_group.decided import decided_rows
+from sessionizer.core.key_group.decided import decide_rows
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
 from sessionizer.core.wire.group_labels import group_numbers
@@ -27,20 +27,20 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
-from sessionizer.migrations.compiled import columns_after, compile_migrations
+from sessionizer.migrations.compiled import compile_migrations, list_columns_after
 from sessionizer.migrations.graph import bring_to
-from sessionizer.migrations.pending import applied_now
+from sessionizer.migrations.pending import record_applied
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.group_rows import Output
-from sessionizer.spark.state.emitted_rows import admissions_in, counts_in, emitted_table, open_events_in
+from sessionizer.spark.state.emitted_rows import admissions_in, count_by_kind, select_open_events, tabulate_output
 from sessionizer.spark.state.group_logs import whole_logs
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_shares, divide
-from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrated_rows, payload_names, payload_of
-from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, read_timeouts, reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, saved_timeouts
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
+from sessionizer.spark.state.open_events import describe_state, iterate_logs, log_blobs, read_timeouts, reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, saved_timeouts
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ class MigratedEvents:
         if self.keeps_none:
             return KeptTypes(self.committed.kept.time_mode)
         shape = from_arrow_schema(self._shape, prefer_timestamp_ntz=False)
-        after = migrated_rows(self.spark.createDataFrame([], shape), self.compiled)
+        after = migrate_rows(self.spark.createDataFrame([], shape), self.compiled)
         return KeptTypes(self.committed.kept.time_mode).add_payload(types_of(payload_of(after)))
 
     def decide(self) -> None:
@@ -100,7 +100,7 @@ class MigratedEvents:
 
         Raises MigrationRefused if an event would have no key or no timeout, and UnfaithfulState if one got lost.
         """
-        after = migrated_rows(self.decided_events(), self.compiled)
+        after = migrate_rows(self.decided_events(), self.compiled)
         if self.keeps_none:
             after = self.spark.createDataFrame([], after.schema)
         shares = divide(after, key_groups, self.folder / MIGRATED, admissions_in(self._decided()))
@@ -114,7 +114,7 @@ class MigratedEvents:
 
         Those are numbers, and name the columns that an event has afterwards, because no SQL has to change them.
         """
-        return open_events_in(self._decided(), self._shape)
+        return select_open_events(self._decided(), self._shape)
 
     def timeouts(self) -> Mapping[str, int]:
         """Read the clients' timeouts (ms) that were changed so far."""
@@ -125,7 +125,7 @@ class MigratedEvents:
 
     def counts(self) -> dict[str, int]:
         """Return the number of decided rows of each kind."""
-        return counts_in(self._decided())
+        return count_by_kind(self._decided())
 
     def require_whole(self, unfit: Mapping[str, int]) -> None:
         """Raise MigrationRefused if events are ``unfit``: by the name of what they lack."""
@@ -146,7 +146,7 @@ class MigratedEvents:
     def applied(self) -> tuple[AppliedMigration, ...]:
         """Return the migrations of a lineage that begins with the migrated events."""
         before = read_applied(self.home, self.committed.lineage)
-        return (*before, *applied_now(self.pending, epoch_ms()))
+        return (*before, *record_applied(self.pending, epoch_ms()))
 
     @cached_property
     def compiled(self) -> tuple[CompiledMigration, ...]:
@@ -161,18 +161,18 @@ class MigratedEvents:
 
     @cached_property
     def _state(self) -> KeptState:
-        return kept_state(self.home, self.committed)
+        return describe_state(self.home, self.committed)
 
     @cached_property
     def _spec(self) -> StreamSpec:
         """The spec that the lineage ran by so far."""
-        return recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
+        return parse_recorded_spec(self.committed.spec, SPEC_FILE.of(self.home, self.committed.lineage).path)
 
     def _logs(self) -> DataFrame:
         """Return the logs of all groups, in the form of ``log_blobs``."""
         if self.saved is None:
             return log_blobs(self.spark, self._state)
-        logs = saved_logs(self.spark, self.saved[0], self._state.key_groups)
+        logs = read_saved_logs(self.spark, self.saved[0], self._state.key_groups)
         return whole_logs(logs, int(self.committed.settings[PARTITIONS]))
 
     def _decided(self) -> DataFrame:
@@ -183,7 +183,7 @@ class MigratedEvents:
         committed = self.committed
         if not Clock(committed.kept.time_mode).has_watermark:
             return committed.batch_at
-        return planned_batch(self.home.checkpoint(committed.lineage), committed.batch_id).watermark_ms
+        return read_planned_batch(self.home.checkpoint(committed.lineage), committed.batch_id).watermark_ms
 
     def _decider(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec, state, final_by_ms = self._spec, self._state, self._final_by_ms()
@@ -193,18 +193,18 @@ class MigratedEvents:
 
         def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             numbers = group_numbers(key_groups)
-            for label, blobs in logs_in(batches):
-                found = decided_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
+            for label, blobs in iterate_logs(batches):
+                found = decide_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
                 output.step(Step(NO_PLAN, merged=found.merged))
                 migrating, admissions = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
                 output.table(rows.OPEN_EVENTS, migrating)
                 output.row(rows.ADMISSIONS, len(admissions), json.dumps(admissions).encode())
-                yield from emitted_table(output).to_batches()
+                yield from tabulate_output(output).to_batches()
 
         return decide_groups
 
 
 def _later(migrations: Sequence[CompiledMigration], columns: Sequence[str]) -> list[str]:
     """Return the payload columns of canonical rows after ``migrations``, if they came with ``columns``."""
-    return [f"{PREFIX}{name}" for name in sorted(columns_after(payload_names(columns), migrations))]
+    return [f"{PREFIX}{name}" for name in sorted(list_columns_after(payload_names(columns), migrations))]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.preview import SAMPLES, MergedKey, Preview, Sample
-from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, shown_events
+from sessionizer.spark.state.lineages.migrated_columns import migrate_rows, show_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def preview_migrations(events: MigratedEvents) -> Preview:
     given = events.decided_events()
     given = given.withColumn(_BEFORE, _as_json(given)).withColumn(_NUMBER, F.monotonically_increasing_id())
     before = _kept(events, "before", given)
-    after = _kept(events, _PREVIEW, migrated_rows(before, events.compiled))
+    after = _kept(events, _PREVIEW, migrate_rows(before, events.compiled))
     events.require_whole(_unfit(after))
     old_key = F.get_json_object(_BEFORE, f"$.{schema.KEY}")
     merged = after.groupBy(schema.KEY).agg(F.collect_set(old_key).alias("keys")).where(F.size("keys") > 1)
@@ -76,7 +76,7 @@ def _unfit(after: DataFrame) -> dict[str, int]:
 
 
 def _as_json(frame: DataFrame) -> Column:
-    return F.to_json(F.struct(*shown_events(frame)), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*show_events(frame)), {"ignoreNullFields": "false"})
 
 
 def _collisions(merged: DataFrame) -> tuple[MergedKey, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import next_watermark
-from sessionizer.checkpoint.file_lists import go_on_from
+from sessionizer.checkpoint.file_lists import write_start_position
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
@@ -25,7 +25,7 @@ from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import FirstLog, blobs_in, keep_logs
+from sessionizer.spark.state.group_logs import FirstLog, digest_blobs, keep_logs
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, pack_events
 from sessionizer.spark.state.open_events import (
     KeptState,
@@ -101,7 +101,7 @@ class NewLineage:
 
     def set_position(self) -> None:
         """Set the position of the source, then write the files that Spark does not write."""
-        go_on_from(self.home.checkpoint(self.lineage), self.transfer.offset, self.transfer.seen)
+        write_start_position(self.home.checkpoint(self.lineage), self.transfer.offset, self.transfer.seen)
         self._finish_part(Step.POSITIONED)
         write_records(self.home, self.lineage, self.transfer)
         self._finish_part(Step.RECORDED)
@@ -173,7 +173,7 @@ class NewLineage:
         checkpoint, given = self.home.checkpoint(self.lineage), self.transfer
         state = KeptState(checkpoint, _SEED_BATCH, self.spec.key_groups, open_event_schema(given.kept))
         with reading_state(self.spark):
-            found = disagreement(self._blobs, blobs_in(self.spark, state))
+            found = disagreement(self._blobs, digest_blobs(self.spark, state))
             timeouts = read_timeouts(self.spark, state)
         if found is not None:
             return found

@@ -18,10 +18,10 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import begun_batch, initial_offset
-from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.batch_logs import initial_offset, read_begun_batch
+from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.errors import SessionizerError
-from sessionizer.home.roots import located
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import topics_of
@@ -116,7 +116,7 @@ def _unread(spark: SparkSession, source: Source, home: Path, committed: Committe
             read = {file.uri for file in committed.seen_files}
             return sum(file.uri not in read for file in files_there(spark, source, home))
         case "delta":
-            newest = _newest_version(spark, located(source.path, home))
+            newest = _newest_version(spark, resolve_place(source.path, home))
             return max(0, newest + 1 - (int(offset["reservoirVersion"]) if offset else 0))
         case "kafka":
             ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
@@ -142,7 +142,7 @@ def _beginning_of_files(found: list[SeenFile], start: Start) -> Beginning:
 
 
 def _beginning_of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
-    location = located(source.path, home)
+    location = resolve_place(source.path, home)
     if start.edge is Edge.EARLIEST:
         return Beginning(None, (), "all rows that the table has, and those to come")
     table = DeltaTable.forPath(spark, location)
@@ -183,8 +183,8 @@ def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Star
 def files_there(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
     """Return the files that are there now."""
     with _planned(spark, source, home) as checkpoint:
-        newest = begun_batch(checkpoint)
-        return [] if newest is None else seen_files(checkpoint, newest)
+        newest = read_begun_batch(checkpoint)
+        return [] if newest is None else read_seen_files(checkpoint, newest)
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
-from sessionizer.home.data_files import actions_in, added_in, commits_of
-from sessionizer.home.roots import folder_at, located
-from sessionizer.lineage.source_ids import known_ids, replaced_names, require_same_source
+from sessionizer.home.data_files import commits_of, list_added_files, read_actions
+from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.lineage.source_ids import choose_known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at
 from sessionizer.state.lineages.lost_events import (
@@ -51,7 +51,7 @@ def going_on(
     """
     source = spec.source
     now = source_ids(spark, spec.name, source, home.platform)
-    known = known_ids(noted, source.model_dump(), offset)
+    known = choose_known_ids(noted, source.model_dump(), offset)
     others = replaced_names(known, now)
     match source.format:
         case "kafka":
@@ -59,7 +59,7 @@ def going_on(
                 spark, source, home, offset, others, [name for name in known if name in now]
             ), now
         case "delta":
-            folder = folder_at(located(source.path, home.platform))
+            folder = folder_at(resolve_place(source.path, home.platform))
             return (_continue_in_table(folder, offset, replaced=bool(others)) if offset else Continuation(None)), now
         case "files":
             return _continue_in_folder(home, lineage, offset), now
@@ -67,7 +67,7 @@ def going_on(
             raise InvalidSpec("--accept-loss", spec.name, _KEEPS_NOTHING)
 
 
-def gone_from_source(
+def list_lost_events(
     spark: SparkSession,
     home: StreamHome,
     spec: StreamSpec,
@@ -84,7 +84,7 @@ def gone_from_source(
         if spec.source.format == "kafka":
             return going_on(spark, home, spec, offset, noted)[0].lost
         now = source_ids(spark, spec.name, spec.source, home.platform)
-        require_same_source(spec.name, known_ids(noted, spec.source.model_dump(), offset), now)
+        require_same_source(spec.name, choose_known_ids(noted, spec.source.model_dump(), offset), now)
     except (SourceMissing, SourceReplaced) as error:
         return (str(error),)
     except TransientError:
@@ -117,14 +117,14 @@ def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: 
 
 def _files_gone(table: DataPath, commit: DataPath) -> int:
     """Count the data files that the commit added and that are not there."""
-    added = [unquote(str(add["path"])) for add in added_in(actions_in(commit))]
+    added = [unquote(str(add["path"])) for add in list_added_files(read_actions(commit))]
     return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
 
 
 def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> Continuation:  # noqa: ANN401  JSON
     checkpoint = home.checkpoint(lineage) if lineage else None
-    newest = begun_batch(checkpoint) if checkpoint else None
-    if checkpoint is None or newest is None or newest == committed_batch(checkpoint):
+    newest = read_begun_batch(checkpoint) if checkpoint else None
+    if checkpoint is None or newest is None or newest == read_last_commit(checkpoint):
         return Continuation(offset)
     begun = files_of_batch(checkpoint, newest)
     return continuation_in_folder(offset, begun, [uri for uri in begun if folder_at(uri).exists()])

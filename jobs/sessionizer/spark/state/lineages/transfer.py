@@ -8,7 +8,7 @@ from sessionizer.errors import HalfWrittenBatch
 from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.continuity import half_written_batch
-from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
+from sessionizer.spark.state.open_events import describe_state, read_timeouts, reading_state
 from sessionizer.state.lineages.state_transfer import StateTransfer, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     """
     if not runs_on:
         _require_whole(spark, home, committed)
-    state = kept_state(home, committed)
+    state = describe_state(home, committed)
     if migrated is None:
         with reading_state(spark):
             timeouts = read_timeouts(spark, state)

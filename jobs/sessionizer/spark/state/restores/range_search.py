@@ -6,17 +6,17 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sessionizer.checkpoint.batch_logs import begun_batch
-from sessionizer.checkpoint.file_lists import seen_files
+from sessionizer.checkpoint.batch_logs import read_begun_batch
+from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import actions_in, added_in, commits_of
-from sessionizer.home.roots import folder_at, is_uri, located
+from sessionizer.home.data_files import commits_of, list_added_files, read_actions
+from sessionizer.home.roots import folder_at, is_uri, resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import Records, read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
-from sessionizer.spark.state.savepoints.saved_state import seen_in
+from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.switch_plan import Edge, Start
 from sessionizer.state.restores.record_times import RecordTimes, Span
@@ -30,8 +30,8 @@ from sessionizer.state.restores.resolved_ranges import (
     records_in_span,
     remarks_on_files,
 )
-from sessionizer.state.restores.typed_range import FLAG, FileNames, FileTimes, Versions, wanted_range
-from sessionizer.state.savepoints.manifest import saved_spec
+from sessionizer.state.restores.typed_range import FLAG, FileNames, FileTimes, Versions, parse_range
+from sessionizer.state.savepoints.manifest import read_saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def files_read(home: StreamHome) -> list[SeenFile]:
     lineage = active_lineage(home)
     if lineage is None:
         return []
-    spec, newest = SPEC_FILE.of(home, lineage).require(), begun_batch(home.checkpoint(lineage))
+    spec, newest = SPEC_FILE.of(home, lineage).require(), read_begun_batch(home.checkpoint(lineage))
     if newest is None or (spec is not None and spec.document["source"]["format"] != FILES):
         return []
-    return seen_files(home.checkpoint(lineage), newest)
+    return read_seen_files(home.checkpoint(lineage), newest)
 
 
 class _Looking:
@@ -81,8 +81,8 @@ class _Looking:
 
     def found(self, typed: str) -> tuple[list[ExcludedRange], list[str]]:
         """Resolve ``typed`` to ranges, with remarks for the user."""
-        source = saved_spec(self._savepoint, self._manifest).source
-        wanted = wanted_range(typed, source.format)
+        source = read_saved_spec(self._savepoint, self._manifest).source
+        wanted = parse_range(typed, source.format)
         match wanted, source:
             case FileNames() | FileTimes(), FilesSource():
                 return self._files(typed, wanted, source)
@@ -98,8 +98,8 @@ class _Looking:
         self, typed: str, wanted: FileNames | FileTimes, source: FilesSource
     ) -> tuple[list[ExcludedRange], list[str]]:
         there = files_there(self._spark, source, self._home.platform)
-        before = [file.uri for file in seen_in(self._spark, self._savepoint, self._manifest)]
-        folder = _uri(located(source.path, self._home.platform))
+        before = [file.uri for file in read_saved_files(self._spark, self._savepoint, self._manifest)]
+        folder = _uri(resolve_place(source.path, self._home.platform))
         found, stay = exclude_files(typed, wanted, folder, [*there, *files_read(self._home)], before)
         return [found], remarks_on_files(found, stay, there)
 
@@ -122,7 +122,7 @@ class _Looking:
             raise InvalidSpec(
                 FLAG, typed, "Omit it, because the stream had not begun to read the table at the savepoint"
             )
-        table = located(source.path, self._home.platform)
+        table = resolve_place(source.path, self._home.platform)
         return exclude_versions(typed, wanted, first, dict(_added(table, first)))
 
 
@@ -131,7 +131,7 @@ def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
     root = _uri(table)
     for version, commit in commits_of(folder_at(table)).items():
         if version >= first:
-            adds = added_in(actions_in(commit))
+            adds = list_added_files(read_actions(commit))
             yield version, [_relative_path(root, add["path"]) for add in adds if add["dataChange"]]
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.checkpoint.batch_logs import begun_batch, committed_batch
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import folder_at, located
+from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.spark.state.lineages.source_losses import gone_from_source
+from sessionizer.spark.state.lineages.source_losses import list_lost_events
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
-from sessionizer.spark.state.savepoints.saved_state import seen_in
+from sessionizer.spark.state.savepoints.saved_state import read_saved_files
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
@@ -26,7 +26,7 @@ from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePla
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
-from sessionizer.state.savepoints.manifest import Kind, checksum, saved_spec
+from sessionizer.state.savepoints.manifest import Kind, checksum, read_saved_spec
 from sessionizer.state.savepoints.native import require_same_line
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -66,7 +66,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     if manifest.kind is Kind.NATIVE:
         require_same_line(manifest, spark.version)
     leaves = require_lineage(home)
-    newest, counts = begun_batch(home.checkpoint(leaves)), manifest.counts
+    newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
         decision=Decision(
@@ -76,7 +76,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
             lineage=manifest.lineage,
             batch_id=manifest.batch_id,
             leaves=leaves,
-            spec=spec_fingerprint(saved_spec(savepoint, manifest)),
+            spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
             excluded_ranges=found.excluded_ranges,
             canary=canary,
             moved_to=root_of(move.taken) if move else None,
@@ -98,7 +98,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
 
 def has_way_back(home: StreamHome, manifest: Manifest) -> bool:
     """Whether a rollback can undo a restore: the savepoint's lineage is kept, and wrote nothing after its batch."""
-    return committed_batch(home.checkpoint(manifest.lineage)) == manifest.batch_id
+    return read_last_commit(home.checkpoint(manifest.lineage)) == manifest.batch_id
 
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
@@ -140,11 +140,11 @@ def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, man
     then: list[str] = []
     now: list[str] = []
     if manifest.position.format == FILES:
-        then = [file.uri for file in seen_in(spark, savepoint, manifest)]
+        then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
         now = [file.uri for file in files_read(home)]
     again = replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
-    spec, offset = saved_spec(savepoint, manifest), manifest.position.offset
-    gone = gone_from_source(spark, home, spec, offset, manifest.source_ids)
+    spec, offset = read_saved_spec(savepoint, manifest), manifest.position.offset
+    gone = list_lost_events(spark, home, spec, offset, manifest.source_ids)
     return replace(again, missing=(*again.missing, *gone))
 
 
@@ -163,7 +163,7 @@ def replay_of(
         case "files":
             return replay_of_files(then, now, lambda uri: folder_at(uri).exists())
         case "delta":
-            return replay_of_delta(offset, {*commits_of(folder_at(located(str(source["path"]), home.platform)))})
+            return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
         case "kafka":
             return replay_of_topic(offset)
         case other:

@@ -16,7 +16,7 @@ from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.group_logs import label_groups, whole_logs
 from sessionizer.spark.state.open_events import open_event_schema, open_events_of, open_payload
-from sessionizer.state.savepoints.manifest import saved_spec
+from sessionizer.state.savepoints.manifest import read_saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def has_table(manifest: Manifest, part: str) -> bool:
     return any(file.path.startswith(f"{part}/") for file in manifest.files)
 
 
-def saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
+def read_saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
     """Read the logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
     blobs = savepoint_table(spark, home, GROUP_LOGS).select(*_BLOB_OF_LOG)
     return label_groups(blobs, key_groups)
@@ -56,7 +56,7 @@ def saved_events(spark: SparkSession, home: SavepointHome, manifest: Manifest) -
     if has_table(manifest, OPEN_EVENTS):
         return savepoint_table(spark, home, OPEN_EVENTS)
     groups, kept = manifest.key_groups, KeptTypes(manifest.time_mode, manifest.payload_types)
-    return open_events_of(whole_logs(saved_logs(spark, home, groups), groups), groups, open_event_schema(kept))
+    return open_events_of(whole_logs(read_saved_logs(spark, home, groups), groups), groups, open_event_schema(kept))
 
 
 def saved_timeouts(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, int]:
@@ -69,7 +69,7 @@ def saved_timeouts(spark: SparkSession, home: SavepointHome, manifest: Manifest)
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
     """Return the sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
     payload = open_payload(KeptTypes(manifest.time_mode, manifest.payload_types))
-    rules = rules_of(saved_spec(home, manifest))
+    rules = rules_of(read_saved_spec(home, manifest))
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
     events = saved_events(spark, home, manifest)
     return events.groupBy(KEY_GROUP).applyInArrow(_sessions(rules, payload), shape)

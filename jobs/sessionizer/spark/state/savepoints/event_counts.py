@@ -17,9 +17,9 @@ from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES,
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import log_row, whole_logs
-from sessionizer.spark.state.open_events import log_blobs, logs_in
-from sessionizer.spark.state.savepoints.canonical_tables import has_table, saved_logs, savepoint_table
-from sessionizer.state.savepoints.manifest import Counts, saved_spec
+from sessionizer.spark.state.open_events import iterate_logs, log_blobs
+from sessionizer.spark.state.savepoints.canonical_tables import has_table, read_saved_logs, savepoint_table
+from sessionizer.state.savepoints.manifest import Counts, read_saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class Held(NamedTuple):
         return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
-def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
+def count_state_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
     """Return the logs of a state by ``rows.INITIAL``, and ``makes``: the counts of a log, in the row of its first blob.
 
     Evaluate it in ``reading_state``.
@@ -64,7 +64,7 @@ def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> 
 
 
 def sum_counts(logs: DataFrame) -> Held:
-    """Sum up the counts of the logs of ``counted_logs``."""
+    """Sum up the counts of the logs of ``count_state_logs``."""
     return _held_together(logs.select(f"{_MAKES}.*"))
 
 
@@ -82,29 +82,29 @@ def count_logs(logs: DataFrame, rules: SessionRules) -> Held:
     return _held_together(logs.mapInArrow(_log_counter(rules), from_arrow_schema(_OF_GROUP)))
 
 
-class Recounted(NamedTuple):
+class Recount(NamedTuple):
     """The counts of a savepoint, recounted from one of its tables of open events and the other parts."""
 
     counts: Counts
     earliest_due_ms: int | None
 
 
-def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
+def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recount]:
     """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
-    rules, held = rules_of(saved_spec(home, manifest)), dict[str, Held]()
+    rules, held = rules_of(read_saved_spec(home, manifest)), dict[str, Held]()
     if has_table(manifest, OPEN_EVENTS):
         held[OPEN_EVENTS] = count_rows(savepoint_table(spark, home, OPEN_EVENTS), rules)
     if has_table(manifest, GROUP_LOGS):
-        logs = saved_logs(spark, home, manifest.key_groups)
+        logs = read_saved_logs(spark, home, manifest.key_groups)
         with few_blobs_at_a_time(spark):
             held[GROUP_LOGS] = count_logs(whole_logs(logs, manifest.key_groups), rules)
-    return {part: Recounted(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
+    return {part: Recount(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
 
 
 def _log_maker(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number_and_count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for label, blobs in logs_in(batches):
+        for label, blobs in iterate_logs(batches):
             makes = pa.array([_counts(open_log(blobs), rules)], pa.struct(_OF_GROUP))
             for number, blob in enumerate(blobs):
                 row = log_row(label, number, len(blobs), blob)
@@ -121,7 +121,7 @@ def _held_together(of_groups: DataFrame) -> Held:
 
 def _log_counter(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, blobs in logs_in(batches):
+        for _, blobs in iterate_logs(batches):
             yield pa.RecordBatch.from_pylist([_counts(open_log(blobs), rules)], schema=_OF_GROUP)
 
     return count

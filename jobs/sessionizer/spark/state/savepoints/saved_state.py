@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.file_lists import SeenFile, seen_files
+from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
@@ -21,15 +21,15 @@ from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.state.group_logs import FirstLog, first_log_of
 from sessionizer.spark.state.open_events import (
     KeptState,
-    at_head,
+    bring_to_head,
     open_event_schema,
     read_timeouts,
     reading_state,
 )
 from sessionizer.spark.state.savepoints.canonical_tables import (
     has_table,
+    read_saved_logs,
     saved_events,
-    saved_logs,
     saved_timeouts,
     savepoint_table,
 )
@@ -59,7 +59,7 @@ class SavedState:
 
 
 @contextmanager
-def saved_state(
+def read_saved_state(
     spark: SparkSession, stream: StreamHome, savepoint: SavepointHome, manifest: Manifest
 ) -> Iterator[SavedState]:
     """Read the state in a complete savepoint, for as long as the context lasts.
@@ -87,10 +87,10 @@ def saved_state(
 
 def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
     if has_table(manifest, GROUP_LOGS) and manifest.revision == REVISION:
-        return first_log_of(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
+        return first_log_of(read_saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
     found = saved_events(spark, savepoint, manifest)
     kept = KeptTypes(manifest.time_mode, manifest.payload_types)
-    return at_head(found, manifest.revision, open_event_schema(kept))
+    return bring_to_head(found, manifest.revision, open_event_schema(kept))
 
 
 def _require_known(manifest: Manifest) -> None:
@@ -100,11 +100,11 @@ def _require_known(manifest: Manifest) -> None:
         raise UnusableSavepoint(manifest.id, f"{cause}. Restore it with the release that made it")
 
 
-def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
+def read_saved_files(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
     """Return the files that the source had read after the batch, if it is a folder of files."""
     if manifest.position.format != FILES:
         return ()
     if manifest.kind is Kind.NATIVE:
-        return tuple(seen_files(savepoint.part(CHECKPOINT), manifest.batch_id))
+        return tuple(read_seen_files(savepoint.part(CHECKPOINT), manifest.batch_id))
     rows = savepoint_table(spark, savepoint, SEEN_FILES).collect()
     return tuple(SeenFile(row.uri, row.changed_at_ms) for row in rows)

@@ -16,13 +16,13 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import java_version
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import number_groups, whole_logs
-from sessionizer.spark.state.open_events import kept_state, open_events_of, read_timeouts, reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import counted_logs, sum_counts
+from sessionizer.spark.state.open_events import describe_state, open_events_of, read_timeouts, reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, savepoint_table
+from sessionizer.spark.state.savepoints.event_counts import count_state_logs, sum_counts
 from sessionizer.state.lineages.committed_batch import require_unchanged
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def make_savepoint(
         return done
     with writer.noting_failure():
         tables = _Tables(spark, writer)
-        state = kept_state(stream, committed)
+        state = describe_state(stream, committed)
         held, timeouts = tables.write_state(state)
         require_unchanged(stream, committed)  # from here on the checkpoint may lose the batch
         after("state")
@@ -89,9 +89,9 @@ class _Tables:
         Returns the counts of the logs, and the number of timeouts.
         """
         committed = self.target.committed
-        spec = recorded_spec(committed.spec, SPEC_FILE.of(self.target.stream, committed.lineage).path)
+        spec = parse_recorded_spec(committed.spec, SPEC_FILE.of(self.target.stream, committed.lineage).path)
         with reading_state(self.spark):
-            logs = number_groups(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
+            logs = number_groups(count_state_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
             self.target.after("logs of the key groups")
             timeouts = read_timeouts(self.spark, state)
@@ -101,7 +101,7 @@ class _Tables:
 
     def write_open_events(self, state: KeptState) -> None:
         """Write the open events of the logs that were written, as typed rows. So the state is read once."""
-        logs = saved_logs(self.spark, self.target.home, state.key_groups)
+        logs = read_saved_logs(self.spark, self.target.home, state.key_groups)
         partitions = min(int(self.target.committed.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
             self._write(OPEN_EVENTS, open_events_of(whole_logs(logs, partitions), state.key_groups, state.events))
