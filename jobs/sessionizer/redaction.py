@@ -81,15 +81,15 @@ _AFTER: Final = (
 )  # fmt: skip
 
 
-def _compiled(patterns: Iterable[str]) -> list[tuple[re.Pattern[str], str]]:
+def _compile_rules(patterns: Iterable[str]) -> list[tuple[re.Pattern[str], str]]:
     rules = map(re.compile, patterns)
     return [(rule, (r"\1" if rule.groups else "") + HIDDEN) for rule in rules]
 
 
-_FIRST: Final = _compiled(_BEFORE)
+_FIRST: Final = _compile_rules(_BEFORE)
 _NAMED_VALUE: Final = re.compile(rf"""(?i)({_NAMED}{_QUOTE}{_MEANS}){_VALUE}""")
 """Pattern of name=value, name: value, "name": "value", name => value, with or without quotes."""
-_LAST: Final = _compiled(_AFTER)
+_LAST: Final = _compile_rules(_AFTER)
 _IN_HOST: Final = re.compile(rf"{_SCHEME}[\w.-]{{0,200}}$")
 _BEGINS_PORT: Final = re.compile(_PORT)
 

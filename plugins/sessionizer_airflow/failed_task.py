@@ -72,9 +72,9 @@ def say_what_to_do(context: Mapping[str, Any]) -> None:
 def fit_lines(text: str) -> str:
     """Wrap the text into lines that fit the screen. The remedy begins a new line, and paths stay whole."""
     parts = text.replace(f". {WHAT_TO_DO} ", f".\n{WHAT_TO_DO} ").splitlines()
-    lines = (line for part in parts for line in _wrapped(part))
+    lines = (line for part in parts for line in _wrap(part))
     return f"\n{INDENT}".join(lines)
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrap(line: str) -> list[str]:
     return textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]

@@ -106,14 +106,14 @@ def move_schema(checkpoint: DataPath, uri: str) -> None:
         version, told = file.read_text(encoding="utf-8").splitlines()
         metadata = json.loads(told)
         for store in metadata["stateStoreInfo"]:
-            store["stateSchemaFilePaths"] = [_moved(path, uri) for path in store["stateSchemaFilePaths"]]
+            store["stateSchemaFilePaths"] = [_move_path(path, uri) for path in store["stateSchemaFilePaths"]]
         if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
             message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
             raise ValueError(message)
         file.write_text(f"{version}\n{text}", encoding="utf-8")
 
 
-def _moved(path: str, uri: str) -> str:
+def _move_path(path: str, uri: str) -> str:
     return f"{uri}/{STATE}/{OPERATOR}{_SCHEMA}{path.rpartition(_SCHEMA)[2]}"
 
 

@@ -66,14 +66,14 @@ def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
         ("lineage", f"{made.lineage}, batch {made.batch_id} of {moment_text(made.batch_at)}"),
         ("source", f"{made.position.format} at {position}"),
         ("watermark", moment_text(made.watermark_ms) if made.watermark_ms else "none"),
-        *_counted(made),
+        *_describe_counts(made),
         *((sink.name, f"version {sink.version} of {sink.location}") for sink in made.sinks),
         ("made", f"{moment_text(made.made_at)}{', while the stream ran' if made.live else ''}; {versions}"),
         why,
     ]
 
 
-def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
+def _describe_counts(made: Manifest) -> Sequence[tuple[str, str]]:
     if made.counts is None:
         return [("key groups", f"{made.key_groups}")]
     return [

@@ -55,7 +55,7 @@ def describe_abandoned(operations: Sequence[OperationRecord], now: int) -> str |
     if now - (newest.failed_at or 0) > TOLD_FOR_MS:
         return None
     return (
-        f"{_named(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
+        f"{_name_operation(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
         f"{newest.failure}. The stream is unchanged"
     )
 
@@ -74,7 +74,7 @@ def describe_automatic_rollback(operations: Sequence[OperationRecord], reason: s
     return f"{left}. Since {clock_time(newest.step_at)} {back}"
 
 
-def _named(record: OperationRecord) -> str:
+def _name_operation(record: OperationRecord) -> str:
     return f"{record.verb} to {record.savepoint}" if record.savepoint else record.verb
 
 

@@ -169,7 +169,7 @@ class _Reading:
         found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
         ends = offsets[max(offsets)].ends if offsets else {}
         for source, names in found.items():
-            parse = _listed if source_kind(ends.get(source)) == FILES else _not_empty
+            parse = _count_entries if source_kind(ends.get(source)) == FILES else _not_empty
             for name in names.values():
                 self.one(name, parse)
         return found
@@ -216,7 +216,7 @@ class _Reading:
             self.wrong[checksum] = wrong
 
 
-def _listed(content: bytes) -> int:
+def _count_entries(content: bytes) -> int:
     """Count the entries in a part of a list of files."""
     return len(source_entries(text_of(content)))
 

@@ -39,7 +39,7 @@ def begin_applied(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
 
     A lineage that takes open events over gets the record of those instead. Raises UnwritablePath.
     """
-    found = record_applied(_declared(spec.document), spec.since)
+    found = record_applied(_declared_migrations(spec.document), spec.since)
     MIGRATIONS_FILE.of(home, lineage).write(AppliedMigrations(found))
 
 
@@ -48,7 +48,7 @@ def waiting_migrations(home: StreamHome, lineage: str, spec: StreamSpec) -> tupl
     return pending_migrations(home.name, spec.migrations, read_applied(home, lineage))
 
 
-def _declared(document: dict[str, Any]) -> list[Migration]:
+def _declared_migrations(document: dict[str, Any]) -> list[Migration]:
     """Return the migrations in a spec as JSON, none if this release refuses them."""
     try:
         return [Migration.model_validate(each) for each in document.get("migrations", [])]

@@ -68,7 +68,7 @@ def present_fingerprint(more: Mapping[str, str] | None = None) -> Fingerprint:
 
 def present_versions() -> dict[str, str]:
     """Return the versions that are installed here, without those of packages that are not."""
-    return {RELEASE: sessionizer.__version__, PYTHON: platform.python_version(), **_installed()}
+    return {RELEASE: sessionizer.__version__, PYTHON: platform.python_version(), **_installed_versions()}
 
 
 def line_of(version: str) -> str:
@@ -99,7 +99,7 @@ def note_programs(home: StreamHome, lineage: str) -> None:
 
 def require_same_engine(home: StreamHome, lineage: str) -> None:
     """Raise EngineChanged if another line of Spark or Delta made ``lineage``. Raises DamagedFile."""
-    changed = other_line(read_fingerprint(home, lineage).versions, _installed())
+    changed = other_line(read_fingerprint(home, lineage).versions, _installed_versions())
     if changed is not None:
         name, kept, now = changed
         raise EngineChanged(home.name, lineage, name, kept, now)
@@ -113,7 +113,7 @@ def other_line(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, st
     return None
 
 
-def _installed() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     found = dict[str, str]()
     for name, package in _PACKAGES.items():
         try:

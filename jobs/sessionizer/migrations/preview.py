@@ -76,11 +76,13 @@ class Preview:
         yield f"  keys that merge: {self.merged_keys:,}; keys that split: {self.split_keys:,}"
         yield f"  events that become duplicates: {self.duplicates:,}"
         yield f"  sessions that are over, and are written as they are: {self.finished:,}"
-        yield from _titled("keys that collide", [f"{each.key} ← {', '.join(each.before)}" for each in self.collisions])
-        yield from _titled("events", [line for sample in self.samples for line in sample.lines()])
+        yield from _title_lines(
+            "keys that collide", [f"{each.key} ← {', '.join(each.before)}" for each in self.collisions]
+        )
+        yield from _title_lines("events", [line for sample in self.samples for line in sample.lines()])
 
 
-def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
+def _title_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"  {title}, at most {SAMPLES}:"
         yield from (f"    {line}" for line in lines)

@@ -57,11 +57,11 @@ def source_columns(source: Source) -> dict[str, str] | None:
         if source.value_schema is None:
             return None  # the registry tells them
         ddl = source.value_schema.columns
-    columns = {"value": "string"} if ddl is None else _declared(ddl)
+    columns = {"value": "string"} if ddl is None else _declared_columns(ddl)
     return columns and {**columns, **(_KAFKA if source.format == "kafka" else {}), **_OWN}
 
 
-def _declared(ddl: str) -> dict[str, str] | None:
+def _declared_columns(ddl: str) -> dict[str, str] | None:
     """Return the columns of ``ddl`` with their types, None if this is not plain enough to be sure."""
     found: dict[str, str] = {}
     depth, name = 0, ""

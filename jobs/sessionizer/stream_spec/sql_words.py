@@ -49,7 +49,7 @@ class Word:
         """The value of a text."""
         if self.written[0] in "rR":
             return self.written[2:-1]
-        return _ESCAPE.sub(_unescaped, self.written[1:-1])
+        return _ESCAPE.sub(_unescape, self.written[1:-1])
 
     def is_symbol(self, *symbols: str) -> bool:
         """Whether it is a symbol among ``symbols``."""
@@ -114,7 +114,7 @@ def find_closing(words: Sequence[Word], opening: int) -> int:
     return len(words)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code, wide, octal, other = found.groups()
     if octal:
         return chr(int(octal, 8))

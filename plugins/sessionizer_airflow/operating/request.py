@@ -40,13 +40,13 @@ def purposes() -> dict[str, str]:
 def form_fields() -> dict[str, tuple[Option, tuple[str, ...]]]:
     """Return the fields of the form in order, each with the commands that have it. Shared fields come last."""
     found: dict[str, tuple[Option, tuple[str, ...]]] = {}
-    for command, name, option in _declared():
+    for command, name, option in _declared_fields():
         _, others = found.get(name, (option, ()))
         found[name] = (option, (*others, command))
     return dict(sorted(found.items(), key=lambda each: len(each[1][1]) > 1))
 
 
-def _declared() -> Iterator[tuple[str, str, Option]]:
+def _declared_fields() -> Iterator[tuple[str, str, Option]]:
     """Yield the command, the name and the option of each field."""
     for command, declaration in COMMANDS.items():
         for name, option in declaration.options().items():

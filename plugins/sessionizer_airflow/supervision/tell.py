@@ -124,27 +124,27 @@ def alert_on_failure(
         told = f"{to_install}. Before {mend}" if to_install else f"before {mend}"
         return _alert(stream, Kind.ROLLED_BACK, reason, told, driver)
     if record.given_up:
-        reason = _named(failure, reason_to_give_up(record, policy))
+        reason = _name_cause(failure, reason_to_give_up(record, policy))
         return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)
     if failure.cause.verdict is Verdict.TRANSIENT:
         return None
-    return _alert(stream, Kind.REPLACED, _named(failure, failure.what), failure.remedy, driver)
+    return _alert(stream, Kind.REPLACED, _name_cause(failure, failure.what), failure.remedy, driver)
 
 
-def _named(failure: Failure, reason: str) -> str:
+def _name_cause(failure: Failure, reason: str) -> str:
     """Return the cause in words, then the ``reason`` with its names and numbers."""
     return f"{failure.cause.called}: {reason}" if failure.cause.called else reason
 
 
 def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert on a transient cause that has lasted. It is sent once."""
-    reason = f"{_what_for(record)}, for {_lasted(record, now_ms)}: {record.last_failure}"
+    reason = f"{_what_for(record)}, for {_duration(record, now_ms)}: {record.last_failure}"
     return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. The supervisor retries until then", driver)
 
 
 def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert that the wait of a stream is over. It is sent once."""
-    return _alert(stream, Kind.RECOVERED, f"it waited for {_lasted(record, now_ms)}: {_what_for(record)}", "", driver)
+    return _alert(stream, Kind.RECOVERED, f"it waited for {_duration(record, now_ms)}: {_what_for(record)}", "", driver)
 
 
 def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
@@ -163,7 +163,7 @@ def _what_for(record: SupervisionRecord) -> str:
     return cause_of(record.cause).called or record.last_failure
 
 
-def _lasted(record: SupervisionRecord, now_ms: int) -> str:
+def _duration(record: SupervisionRecord, now_ms: int) -> str:
     return describe_duration(now_ms - (record.waiting_since or now_ms))
 
 

@@ -54,7 +54,7 @@ def list_(
     """List applied and pending migrations, in order."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     applied = read_applied(where, require_lineage(where))
-    found = _listed(spec, applied, pending_migrations(stream, spec.migrations, applied))
+    found = _list_migrations(spec, applied, pending_migrations(stream, spec.migrations, applied))
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -92,7 +92,7 @@ def check(  # noqa: PLR0913  one parameter per option
         typer.echo(line)
 
 
-def _listed(
+def _list_migrations(
     spec: StreamSpec, applied: Sequence[AppliedMigration], pending: Sequence[Migration]
 ) -> list[dict[str, Any]]:
     declared = {each.id: describe_migration(each) for each in spec.migrations}

@@ -43,7 +43,7 @@ def inspect_checkpoint(
     found = inspect(folder, deep=deep)
     if found is None:
         raise InvalidSpec("FOLDER-OR-URI", location, "the checkpointLocation of a query: offsets, commits, metadata")
-    counts = _counted(found, spark_master(master), local_data=is_local(folder)) if rows else None
+    counts = _count_rows(found, spark_master(master), local_data=is_local(folder)) if rows else None
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "rows": counts}, indent=1))
     else:
@@ -53,7 +53,7 @@ def inspect_checkpoint(
         raise DamagedCheckpoint(found.checkpoint.files.location, found.harmful)
 
 
-def _counted(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
+def _count_rows(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
     from sessionizer.spark.state.foreign_rows import count_rows  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows of the state")

@@ -62,7 +62,7 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     finally:
         write_exit(where, ExitRecord(uid, epoch_ms(), ExitOutcome.STOPPED))
         lease.release()
-    return f"the {found.verb} of stream {where.name} is abandoned by {by}: {_wanted(where)}"
+    return f"the {found.verb} of stream {where.name} is abandoned by {by}: {_describe_desired(where)}"
 
 
 def _end_maintenance(where: StreamHome, by: str) -> str:
@@ -78,8 +78,8 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
         raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
     afterwards = read_desired(where).afterwards or DesiredState.RUNNING
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
-    return f"the maintenance of stream {where.name} is over: {_wanted(where)}"
+    return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
 
 
-def _wanted(where: StreamHome) -> str:
+def _describe_desired(where: StreamHome) -> str:
     return f"it is wanted {read_desired(where).state}"

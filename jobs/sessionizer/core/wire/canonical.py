@@ -104,7 +104,7 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     log: list[pa.Table] = []
     before: tuple[int, int] | None = None
     for admission, positions in _batches(rows):
-        first, *others = log_tables(_admitted(events, positions, admission))
+        first, *others = log_tables(_admit(events, positions, admission))
         batch = (admission["turn"], admission["late_before_ms"])
         log += [mark_continued(first) if batch == before else first, *others]
         before = batch
@@ -187,7 +187,7 @@ def _inside(rows: pa.Table) -> pa.Table:
     return events.rename_columns([_INSIDE.get(name, name) for name in events.column_names])
 
 
-def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) -> pa.Table:
+def _admit(events: pa.Table, positions: Int64s, admission: dict[str, Any]) -> pa.Table:
     came_with = set(admission["columns"])
     kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
     caps = None if admission["caps"] is None else Caps(**admission["caps"])
@@ -202,7 +202,7 @@ def _batches(rows: pa.Table) -> Iterator[tuple[dict[str, Any], Int64s]]:
     if admissions.type != ADMISSION_TYPE:
         yield from _batches_by_text(admissions)
         return
-    told = _told_by(admissions)
+    told = _number_admissions(admissions)
     order = np.lexsort(told[::-1])
     changes = np.zeros(len(order) - 1, np.bool_)
     for column in told:
@@ -223,7 +223,7 @@ def _batches_by_text(admissions: pa.ChunkedArray) -> Iterator[tuple[dict[str, An
         yield known[ranked[codes[positions[0]]]], positions
 
 
-def _told_by(admission: pa.ChunkedArray) -> list[Int64s]:
+def _number_admissions(admission: pa.ChunkedArray) -> list[Int64s]:
     """Return the fields of the admissions as numbers, the turn first."""
     caps = pc.struct_field(admission, "caps")
     numbers = [pc.struct_field(admission, name) for name in ("turn", "late_before_ms")]

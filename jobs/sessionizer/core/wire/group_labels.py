@@ -35,13 +35,13 @@ def group_numbers(groups: int) -> dict[int, int]:
 
 def spark_hash(numbers: Labels) -> Labels:
     """Return Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
-    mixed = _rotated(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    state = _rotated(mixed ^ _SEED, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed = _rotate(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    state = _rotate(mixed ^ _SEED, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     state ^= _BYTES
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return (state ^ (state >> np.uint32(16))).view(np.int32)
 
 
-def _rotated(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+def _rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))

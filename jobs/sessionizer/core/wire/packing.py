@@ -55,10 +55,10 @@ def shares(batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[s
         waiting.append(batch)
         size += batch.get_total_buffer_size()
         if size >= DIVIDED_BYTES:
-            yield from _divided(waiting, group, admissions)
+            yield from _divide(waiting, group, admissions)
             waiting, size = [], 0
     if waiting:
-        yield from _divided(waiting, group, admissions)
+        yield from _divide(waiting, group, admissions)
 
 
 def pack_shares(shares_of_group: Sequence[bytes]) -> PackedLog:
@@ -69,7 +69,7 @@ def pack_shares(shares_of_group: Sequence[bytes]) -> PackedLog:
     return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
 
 
-def _divided(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[Share]:
+def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[Share]:
     rows = pa.Table.from_batches(batches).combine_chunks()
     if admissions is not None:
         rows = decode_admissions(rows, admissions)

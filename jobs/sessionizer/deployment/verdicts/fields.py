@@ -87,7 +87,7 @@ _ANOTHER_STREAM: Final = {
 def judge_field(stream: str, change: Change, state: OpenState, migrations: MigrationEffects) -> Difference:
     """Judge one changed field of a spec."""
     field = change.field
-    known = _refused(stream, change) or _lacking(change, state, migrations) or _duration(change)
+    known = _refuse(stream, change) or _lacking(change, state, migrations) or _duration(change)
     if known is not None:
         return known
     if field.startswith("measures."):
@@ -103,7 +103,7 @@ def judge_field(stream: str, change: Change, state: OpenState, migrations: Migra
     return judge_change(change, "unknown setting", Verdict.UNKNOWN, reason)
 
 
-def _refused(stream: str, change: Change) -> Difference | None:
+def _refuse(stream: str, change: Change) -> Difference | None:
     if change.field in WHICH_SOURCE:
         kind = "source of another type" if change.field == "source.format" else "source re-pointed"
         return judge_change(

@@ -141,7 +141,7 @@ def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
     return figures.last_lag_ms <= 2 * max(known) + LAG_SLACK_MS
 
 
-def _refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     found = _judge_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
     return found if terms.judges_refused else None
 
@@ -161,7 +161,7 @@ def _judge_share(
     return f"{share:.0%} of the {figures.read:,} rows that it read {what}, {before:.0%} before"
 
 
-def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_sessions(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     """Judge sessions per event. The number that begin has a lower and an upper bound: only what both say counts."""
     known = [of for of in usual if of.admitted >= terms.least_rows]
     if not terms.judges_sessions or not known or figures.admitted < terms.least_rows:
@@ -176,7 +176,7 @@ def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
     return None
 
 
-def _held(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_state(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     """Judge the size of the state. While a backlog is read it may well be larger."""
     if not terms.judges_sessions or not usual or not _has_caught_up(usual, figures):
         return None
@@ -197,7 +197,7 @@ def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
     )
 
 
-_CHECKS: Final = (_refused, _late, _begun, _held, _judge_lag)
+_CHECKS: Final = (_judge_refused, _late, _judge_sessions, _judge_state, _judge_lag)
 
 
 def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int) -> str | None:

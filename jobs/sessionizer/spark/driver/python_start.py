@@ -40,8 +40,8 @@ def start_python_workers(spark: SparkSession) -> Iterator[None]:
 
 def _run_once(spark: SparkSession) -> None:
     with suppress(PySparkException, JavaUnreachable, OSError):
-        spark.range(1).mapInArrow(_unchanged, "id bigint").collect()
+        spark.range(1).mapInArrow(_pass_on, "id bigint").collect()
 
 
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches

@@ -82,7 +82,7 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     if not rows.isStreaming:
         clock.set(epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
-    mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
+    mapped = rows.select(*_map_columns(spark, spec), RAW, POSITION, FAULT)
     has_watermark = spec.rules.clock.has_watermark
     as_line = came_as_line(spec.source)
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
@@ -131,7 +131,7 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
     return payload
 
 
-def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
+def _map_columns(spark: SparkSession, spec: StreamSpec) -> list[Column]:
     def optional(sql: str | None, kind: str) -> Column:
         return F.lit(None).cast(kind) if sql is None else try_expression(spark, sql).cast(kind)
 

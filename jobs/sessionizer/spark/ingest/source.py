@@ -65,7 +65,7 @@ def read_source(
             return _delta(reader, source, home)
         case "kafka":
             records = reader.format("kafka").options(**kafka_options(source)).load()
-            return _parsed(records, source, max_event_bytes, schema_ids)
+            return _parse_records(records, source, max_event_bytes, schema_ids)
         case "socket":
             return _socket(reader, source, max_event_bytes)
 
@@ -155,7 +155,7 @@ def kafka_options(source: KafkaSource) -> dict[str, str]:
     }
 
 
-def _parsed(
+def _parse_records(
     records: DataFrame, source: KafkaSource, max_event_bytes: int, schema_ids: frozenset[int] | None
 ) -> DataFrame:
     """Parse ``records`` by the schemas that the spec and its registry have."""

@@ -62,11 +62,11 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
     PrivateDoorBroken.
     """
     if plain():
-        return _written(frame, location, transaction, permit)
-    return _committed(frame, location, transaction, permit)
+        return _write(frame, location, transaction, permit)
+    return _commit(frame, location, transaction, permit)
 
 
-def _written(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+def _write(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     permit()
     if not DeltaTable.isDeltaTable(frame.sparkSession, location):
         raise TableMissing(location)
@@ -78,7 +78,7 @@ def _written(frame: DataFrame, location: str, transaction: Transaction, permit: 
     return None if version is None else int(version)
 
 
-def _committed(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+def _commit(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     with door(DOOR):
         delta = _Delta(frame.sparkSession)
         log = delta_log(frame.sparkSession, location)

@@ -32,7 +32,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0
 def last_version(spark: SparkSession, location: str, application: str) -> int:
     """Return the highest version of ``application`` in the table at ``location``, -1 if there is none."""
     if plain():
-        return _noted(spark, location).get(application, -1)
+        return _read_versions(spark, location).get(application, -1)
     with door(DOOR):
         return read_transaction_version(_snapshot(spark, location), application)
 
@@ -45,7 +45,7 @@ def applications(spark: SparkSession, location: str) -> set[str]:
 def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
     """Return the highest version of every application in the table at ``location``."""
     if plain():
-        return _noted(spark, location)
+        return _read_versions(spark, location)
     with door(DOOR):
         each = _snapshot(spark, location).transactions().iterator()
         found: dict[str, int] = {}
@@ -122,7 +122,7 @@ def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Jav
     return delta_log(spark, location).startTransaction().snapshot()
 
 
-def _noted(spark: SparkSession, location: str) -> dict[str, int]:
+def _read_versions(spark: SparkSession, location: str) -> dict[str, int]:
     """Return the highest version of each application, none if there is no table."""
     if not DeltaTable.isDeltaTable(spark, location):
         return {}

@@ -30,7 +30,7 @@ def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int,
     None if Spark does not know: the stage has not begun, or is forgotten. Raises PrivateDoorBroken.
     """
     if plain():
-        return _served(spark, stage_id)
+        return _ask_ui(spark, stage_id)
     try:
         with door(DOOR):
             context: Any = spark.sparkContext._jsc  # noqa: SLF001  no Python API; what the page of a stage shows
@@ -41,7 +41,7 @@ def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int,
         return None
 
 
-def _served(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
+def _ask_ui(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
     context = spark.sparkContext
     if context.uiWebUrl is None:
         return None

@@ -76,7 +76,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
     checkpoint = home.checkpoint(lineage)
     try:
         obstacle = _obstacles(spark, home, lineage, spec)
-        batches = choose_batches(home.name, _kept(checkpoint), count, first, obstacle)
+        batches = choose_batches(home.name, _kept_batches(checkpoint), count, first, obstacle)
     except FileNotFoundError as error:
         raise BatchOutrun(home.name, first or 0, f"{error.filename or error} is gone") from error
     waiting = waiting_migrations(home, lineage, spec)
@@ -112,7 +112,7 @@ def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, .
             raise NothingToProve(stream, f"the batches were read from another source ({change})")
 
 
-def _kept(checkpoint: DataPath) -> set[int]:
+def _kept_batches(checkpoint: DataPath) -> set[int]:
     return list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
 
 
@@ -125,16 +125,16 @@ def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: Stream
     def obstacle(batch_id: int) -> str | None:
         if spec.source.format == "files":
             read = map(file_position, files_of_batch(checkpoint, batch_id))
-            if gone := _gone(spark, [uri for uri in read if uri not in unreadable]):
+            if gone := _missing_files(spark, [uri for uri in read if uri not in unreadable]):
                 return f"{len(gone)} files of the source are gone, such as {gone[0]}"
-        if gone := _gone(spark, files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
+        if gone := _missing_files(spark, files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
             return f"{len(gone)} of its punctuations are gone, such as {gone[0]}: an earlier release removed them"
         return None
 
     return obstacle
 
 
-def _gone(spark: SparkSession, uris: list[str]) -> list[str]:
+def _missing_files(spark: SparkSession, uris: list[str]) -> list[str]:
     return [uri for uri, size in sizes_of(spark, uris).items() if size is None]
 
 

@@ -59,7 +59,7 @@ def _pack(batch: pa.RecordBatch, event_columns: list[str], labels: Labels) -> It
 def _broadcast(punctuations: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
     """Send a punctuation to every group, because it moves a clock that they all share."""
     texts = [text.encode() for text in punctuations.column(PUNCTUATION).to_pylist()]
-    return _packed(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
+    return _pack_blobs(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
 
 
 def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels) -> pa.RecordBatch:
@@ -70,7 +70,7 @@ def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels)
     ends = np.append(starts[1:], len(order))
     shares = [list(pieces(ordered.slice(start, end - start))) for start, end in zip(starts, ends, strict=True)]
     of_groups = np.repeat(labels[group[order][starts]], [len(share) for share in shares])
-    return _packed(of_groups, kind, [encode(piece) for share in shares for piece in share])
+    return _pack_blobs(of_groups, kind, [encode(piece) for share in shares for piece in share])
 
 
 def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -82,7 +82,7 @@ def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
 
-def _packed(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:
+def _pack_blobs(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:
     kinds = pa.array([kind] * len(blobs), pa.string())
     return pa.record_batch(
         [pa.array(groups), kinds, pa.array(blobs, pa.binary())],

@@ -98,7 +98,7 @@ class _Rewriting:
         taken = [self._tried(sql, part) for part in _parts(given)]
         clauses, end = self._clauses(sql, words, end + 1)
         self._note_failures([*taken, *clauses.ordered], clauses.condition)
-        return f"{words[at].written}({distinct}{_listed(taken)}){clauses.text}", end
+        return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses.text}", end
 
     def _clauses(self, sql: str, words: Sequence[Word], at: int) -> tuple[_Clauses, int]:
         """Return the clauses that follow the brackets of a call and belong to it, and the position of their end.
@@ -120,7 +120,7 @@ class _Rewriting:
             else:
                 parts = _parts(words[opening + 3 : end])
                 found.ordered = [self._ordered(sql, part) for part in parts]
-                found.text += f" within group (order by {_listed(found.ordered)})"
+                found.text += f" within group (order by {_list_texts(found.ordered)})"
             at = end + 1
         return found, at
 
@@ -151,7 +151,7 @@ class _Rewriting:
         return f"{name}.{_VALUE}", name
 
 
-def _listed(parts: Sequence[_Tried]) -> str:
+def _list_texts(parts: Sequence[_Tried]) -> str:
     return ", ".join(text for text, _ in parts)
 
 

@@ -75,7 +75,7 @@ def _name(spark: SparkSession, name: str, location: str, owner: str) -> None:
     if _owner_of(spark, found) != owner:
         raise InvalidSpec(FIELD, name, f"a name that no other table has, because it names the table at {found}")
     with temporary_settings(spark, _ANY_COLUMNS):
-        spark.sql(f"ALTER TABLE {name} SET LOCATION '{_quoted(location)}'")
+        spark.sql(f"ALTER TABLE {name} SET LOCATION '{_quote(location)}'")
 
 
 def _register(spark: SparkSession, name: str, location: str) -> str:
@@ -118,5 +118,5 @@ def _plain(location: str) -> str:
     return location.rstrip("/")
 
 
-def _quoted(location: str) -> str:
+def _quote(location: str) -> str:
     return location.replace("\\", "\\\\").replace("'", "\\'")

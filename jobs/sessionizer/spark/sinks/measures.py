@@ -43,7 +43,7 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
 
 def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
     try:
-        return _checked(events, name, sql)
+        return _check_measure(events, name, sql)
     except (PySparkException, JavaError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == VARIES:
             varying = "".join((error.getMessageParameters() or {}).values())
@@ -77,7 +77,7 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
     return None
 
 
-def _checked(events: DataFrame, name: str, sql: str) -> StructField:
+def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
     """Return the column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
     require_permitted(events, field, sql, measure=True)

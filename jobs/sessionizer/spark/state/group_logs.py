@@ -40,7 +40,7 @@ def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
 
 def log_rows(spark: SparkSession, state: KeptState) -> DataFrame:
     """Return the logs of a state by ``rows.INITIAL``. Evaluate it in ``reading_state``."""
-    return log_blobs(spark, state).mapInArrow(_numbered, INITIAL)
+    return log_blobs(spark, state).mapInArrow(_number_blobs, INITIAL)
 
 
 def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
@@ -96,7 +96,7 @@ def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict
     return {group: tuple(digests) for group, digests in found.items()}
 
 
-def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _number_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the blobs of a partition, with their places in the logs of their groups."""
     for label, blobs in iterate_logs(batches):
         for number, blob in enumerate(blobs):

@@ -55,7 +55,7 @@ def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[Verdict]
     """
     if read_lineage(home) is None:
         return []
-    needed = _needed(home)
+    needed = _find_needed(home)
     found = filter(is_identifier, list_names(home.lineages))
     return [judge_checkpoint(_old_checkpoint(home, each, needed.get(each)), keep_ms, now) for each in sorted(found)]
 
@@ -66,7 +66,7 @@ def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) ->
     The commits go first, the newest first. A rollback compares the newest one, so it never takes half a checkpoint for
     a whole one. Harmless when repeated.
     """
-    verdict = judge_checkpoint(_old_checkpoint(home, lineage, _needed(home).get(lineage)), keep_ms, now)
+    verdict = judge_checkpoint(_old_checkpoint(home, lineage, _find_needed(home).get(lineage)), keep_ms, now)
     if not verdict.goes:
         return verdict.because
     commits = [each for each in list_entries(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
@@ -76,7 +76,7 @@ def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) ->
     return None
 
 
-def _needed(home: StreamHome) -> dict[str, str]:
+def _find_needed(home: StreamHome) -> dict[str, str]:
     """Return the reason for each lineage whose checkpoint must stay, whatever its age. Raises DamagedFile, OSError."""
     active = read_lineage(home)
     found = dict.fromkeys(find_abandoned_lineages(home), "the next command removes it, because a killed one left it")

@@ -70,12 +70,12 @@ def going_on_in_table(
     if not gone:
         return Continuation(dict(offset))
     after = max(*gone, oldest) + 1
-    lost = [_skipped(version, versions, holes) for version in range(first, after)]
+    lost = [_describe_skipped(version, versions, holes) for version in range(first, after)]
     on = {"reservoirVersion": after, "index": -1, "isStartingVersion": False}
     return Continuation({**offset, **on}, tuple(lost))
 
 
-def _skipped(version: int, versions: Collection[int], holes: Mapping[int, int]) -> str:
+def _describe_skipped(version: int, versions: Collection[int], holes: Mapping[int, int]) -> str:
     if version not in versions:
         return f"version {version}: it is no longer in the table's log"
     if version in holes:

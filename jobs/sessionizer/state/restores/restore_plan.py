@@ -124,7 +124,7 @@ class RestorePlan:
 def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:
     """Yield the rows that leave the tables and come back, and the part of the source that is read again."""
     for table in tables:
-        yield f"  {table.table}: {_deleted(table)}"
+        yield f"  {table.table}: {_describe_deleted(table)}"
         if table.back:
             back = f"{table.rows_back:,} rows that an earlier command deleted come back, {_days(table.back)}"
             yield f"  {table.table}: {back}"
@@ -142,7 +142,7 @@ def _open_text(sessions: int | None, events: int | None) -> str:
     return f"{sessions:,} sessions of {events:,} events"
 
 
-def _deleted(table: RowsOfTable) -> str:
+def _describe_deleted(table: RowsOfTable) -> str:
     return f"{table.rows:,} rows are deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
 
 

@@ -36,8 +36,8 @@ class RowChanges:
     @property
     def deleted_rows(self) -> str:
         """Condition, in SQL, of the rows that leave. Raises InvalidSpec for an invalid id."""
-        ends = [f"(lineage = {_quoted(each.lineage)} AND batch_id > {each.until})" for each in self._ended()]
-        listed = ", ".join(_quoted(name) for name in self.others)
+        ends = [f"(lineage = {_quote(each.lineage)} AND batch_id > {each.until})" for each in self._ended()]
+        listed = ", ".join(_quote(name) for name in self.others)
         return " OR ".join([*ends, *([f"lineage IN ({listed})"] if listed else [])]) or "false"
 
     @property
@@ -127,8 +127,8 @@ def streamed_tables(
 
 def _condition(batches: BatchRange) -> str:
     until = "" if batches.until is None else f" AND batch_id <= {batches.until}"
-    return f"(lineage = {_quoted(batches.lineage)} AND batch_id > {batches.after}{until})"
+    return f"(lineage = {_quote(batches.lineage)} AND batch_id > {batches.after}{until})"
 
 
-def _quoted(lineage: str) -> str:
+def _quote(lineage: str) -> str:
     return f"'{check_identifier('lineage', lineage)}'"

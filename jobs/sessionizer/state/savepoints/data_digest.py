@@ -41,13 +41,13 @@ class FoundFiles:
 
 def data_files(home: SavepointHome) -> Iterator[DataFile]:
     """Yield every file of the savepoint that its manifest covers. Raises OSError."""
-    yield from several_at_a_time(lambda covered: digest_file(*covered), _covered(home))
+    yield from several_at_a_time(lambda covered: digest_file(*covered), _covered_files(home))
 
 
 def digest_files(home: SavepointHome) -> FoundFiles:
     """Read every covered file, whatever its state. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
-    for name, read, hidden in several_at_a_time(_read_or_refused, _covered(home)):
+    for name, read, hidden in several_at_a_time(_read_or_refused, _covered_files(home)):
         if isinstance(read, DataFile):
             found.files.append(read)
         else:
@@ -90,7 +90,7 @@ def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
         raise UnusableSavepoint(manifest.id, f"{wrong[0]}{more}")
 
 
-def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
+def _covered_files(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
     """Yield all files but the manifest itself and the marks that processes leave beside it."""
     if home.begun.exists():
         yield home.begun.name, home.begun

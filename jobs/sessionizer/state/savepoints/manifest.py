@@ -187,10 +187,10 @@ def checksum(content: Mapping[str, Any]) -> str:
 
 def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
     """List the differences, without fields that always differ. The spec is compared by the fields that decide."""
-    return changes_between(_told(before), _told(now))
+    return changes_between(_contents(before), _contents(now))
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
+def _contents(manifest: Manifest) -> dict[str, Any]:
     content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
     content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
     spec = {f"spec.{field}": value for field, value in list_decisions(manifest.spec).items()}

@@ -62,7 +62,7 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
     Raises UnwritablePath.
     """
     write_data_record(home.condemned, RemovalMark(epoch_ms()))
-    needed = _needed(home, stream)
+    needed = _find_need(home, stream)
     try:
         if needed is not None:
             home.condemned.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
     return None
 
 
-def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
+def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
     """Say why the savepoint is needed. Asked after it was condemned, because later readers see that mark."""
     now = epoch_ms()
     if any(_is_working(reader, now) for reader in readers_of(home)):

@@ -125,7 +125,7 @@ class SeedPlan:
         """Yield the plan as text, line by line."""
         decision, figures = self.decision, self.figures
         yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
-        yield f"  history {decision.past}: {figures.events:,} events{_refused(figures.refused)}"
+        yield f"  history {decision.past}: {figures.events:,} events{_describe_refused(figures.refused)}"
         if figures.repeated or figures.conflicting:
             yield f"          {figures.repeated:,} of them are duplicates, {figures.conflicting:,} conflicting"
         if figures.later:
@@ -146,7 +146,7 @@ _LIVE: Final = {
 }
 
 
-def _refused(refused: Mapping[str, int]) -> str:
+def _describe_refused(refused: Mapping[str, int]) -> str:
     if not refused:
         return ""
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in sorted(refused.items()))

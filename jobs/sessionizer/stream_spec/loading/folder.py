@@ -54,15 +54,15 @@ def survey_streams(folder: Path) -> StreamFolder:
     """Read all specs in ``folder``. A bad file is a problem in the result, because it must not stop all streams."""
     specs: dict[Path, StreamSpec] = {}
     problems: list[TerminalError] = []
-    with _collected(problems):
+    with _collect(problems):
         for path in spec_files(folder):
-            with _collected(problems):
+            with _collect(problems):
                 specs[path] = read_spec(path)
     # before the file names: a copied file is better called a duplicate than misnamed
     duplicates = _duplicates(specs)
     problems += [DuplicateStream(name, files) for name, files in duplicates.items()]
     for path in sorted(set(specs).difference(*duplicates.values())):
-        with _collected(problems):
+        with _collect(problems):
             check_file_name(path, specs[path])
     files_of_stem = Counter(path.stem for path in specs)
     good = [path for path, spec in specs.items() if spec.name == path.stem and files_of_stem[path.stem] == 1]
@@ -70,7 +70,7 @@ def survey_streams(folder: Path) -> StreamFolder:
 
 
 @contextmanager
-def _collected(problems: list[TerminalError]) -> Iterator[None]:
+def _collect(problems: list[TerminalError]) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:

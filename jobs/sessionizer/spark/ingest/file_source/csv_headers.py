@@ -44,7 +44,7 @@ def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str])
 def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) -> str | None:
     """Say how the header ``line`` differs from the ``names`` of the columns, None if it does not."""
     try:
-        header = [_trimmed(cell, options) for cell in _cells(line, separator(options), options.get("quote", QUOTE))]
+        header = [_trim(cell, options) for cell in _cells(line, separator(options), options.get("quote", QUOTE))]
     except csv.Error as error:
         return f"the header is no CSV: {error}"
     if len(header) != len(names):
@@ -53,7 +53,7 @@ def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) 
     return None if same else other_header(header, names)
 
 
-def _trimmed(cell: str, options: Mapping[str, str]) -> str:
+def _trim(cell: str, options: Mapping[str, str]) -> str:
     cell = cell.lstrip() if is_on(options, "ignoreleadingwhitespace") else cell
     return cell.rstrip() if is_on(options, "ignoretrailingwhitespace") else cell
 

@@ -48,18 +48,18 @@ class Unread:
         if self.changed:
             yield (
                 f"{count_text(len(self.changed), 'file')} changed after the stream took it, and a file is read once: "
-                f"{_named(self.changed)}. Move complete files into the folder, each under a name of its own"
+                f"{_name_few(self.changed)}. Move complete files into the folder, each under a name of its own"
             )
         if self.folders:
             yield (
                 f"not looked into: {count_text(len(self.folders), 'folder')} in the source's folder: "
-                f"{_named(self.folders)}. Set source.options.recursiveFileLookup to true to read them"
+                f"{_name_few(self.folders)}. Set source.options.recursiveFileLookup to true to read them"
             )
         if self.beside:
             yield (
                 f"not read: {count_text(len(self.beside), 'file')} "
                 "beside folders that are named like parts of a table: "
-                f"{_named(self.beside)}. Move them into such a folder"
+                f"{_name_few(self.beside)}. Move them into such a folder"
             )
 
 
@@ -104,7 +104,7 @@ def _holds_something(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _named(names: tuple[str, ...]) -> str:
+def _name_few(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -37,7 +37,7 @@ def migrate_rows(rows: DataFrame, migrations: Iterable[CompiledMigration]) -> Da
     Nothing is evaluated. A key is null where its expression gave none, and a timeout is below 1 where its was none.
     Raises InvalidSpec for SQL that does not fit.
     """
-    return reduce(_migrated, migrations, rows)
+    return reduce(_migrate, migrations, rows)
 
 
 def payload_names(columns: Sequence[str]) -> list[str]:
@@ -70,7 +70,7 @@ def show_events(rows: DataFrame) -> list[Column]:
     return [*ours, *(F.col(f"`{PREFIX}{name}`").alias(name) for name in payload)]
 
 
-def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
+def _migrate(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
     view = rows.select(F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias(_ROW), *show_events(rows))
     set_by_it = {
         schema.KEY: _text(view, compiled.key),
@@ -85,10 +85,10 @@ def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
     ordered = [name for name in own if name in _EVENT], list(payload), [name for name in own if name not in _EVENT]
     found = {**set_by_it, **payload}
     columns = [(name, found.get(name)) for names in ordered for name in names]
-    return kept.select(*((_kept(name) if column is None else column).alias(name) for name, column in columns))
+    return kept.select(*((_old_column(name) if column is None else column).alias(name) for name, column in columns))
 
 
-def _kept(name: str) -> Column:
+def _old_column(name: str) -> Column:
     return F.col(f"{_ROW}.`{name}`")
 
 
@@ -117,7 +117,7 @@ def _condition(view: DataFrame, assignment: Assignment) -> Column | None:
 
 def _payload(view: DataFrame, assignment: Assignment) -> Column:
     if assignment.sql is None:
-        return _kept(f"{PREFIX}{assignment.column}")
+        return _old_column(f"{PREFIX}{assignment.column}")
     kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
     found = try_expression(view.sparkSession, assignment.sql).cast(kind)
     beyond = find_beyond_years(found, kind)

@@ -33,8 +33,8 @@ def preview_migrations(events: MigratedEvents) -> Preview:
     events.decide()
     given = events.decided_events()
     given = given.withColumn(_BEFORE, _as_json(given)).withColumn(_NUMBER, F.monotonically_increasing_id())
-    before = _kept(events, "before", given)
-    after = _kept(events, _PREVIEW, migrate_rows(before, events.compiled))
+    before = _evaluate(events, "before", given)
+    after = _evaluate(events, _PREVIEW, migrate_rows(before, events.compiled))
     events.require_whole(_unfit(after))
     old_key = F.get_json_object(_BEFORE, f"$.{schema.KEY}")
     merged = after.groupBy(schema.KEY).agg(F.collect_set(old_key).alias("keys")).where(F.size("keys") > 1)
@@ -60,7 +60,7 @@ def preview_migrations(events: MigratedEvents) -> Preview:
     )
 
 
-def _kept(events: MigratedEvents, name: str, frame: DataFrame) -> DataFrame:
+def _evaluate(events: MigratedEvents, name: str, frame: DataFrame) -> DataFrame:
     """Evaluate ``frame`` once."""
     place = uri_of(events.folder / name)
     frame.write.parquet(place)

@@ -175,20 +175,20 @@ def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Star
     edge = "latest" if start.edge is Edge.LATEST else "earliest"
     options = source.options if start.at is None else {**source.options, **moment}
     begun = source.model_copy(update={"options": options, "starting_offsets": edge})
-    with _planned(spark, begun, home) as checkpoint:
+    with _plan_query(spark, begun, home) as checkpoint:
         found: dict[str, dict[str, int]] = initial_offset(checkpoint)
     return found
 
 
 def files_there(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
     """Return the files that are there now."""
-    with _planned(spark, source, home) as checkpoint:
+    with _plan_query(spark, source, home) as checkpoint:
         newest = read_begun_batch(checkpoint)
         return [] if newest is None else read_seen_files(checkpoint, newest)
 
 
 @contextmanager
-def _planned(spark: SparkSession, source: Source, home: Path) -> Iterator[Path]:
+def _plan_query(spark: SparkSession, source: Source, home: Path) -> Iterator[Path]:
     """Yield the checkpoint of a query that has planned all there is in one batch, and evaluated nothing."""
     rows = read_source(spark, source, home, _ANY_ROW, stream=True)
     with tempfile.TemporaryDirectory() as folder:

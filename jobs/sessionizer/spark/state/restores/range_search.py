@@ -123,10 +123,10 @@ class _Looking:
                 FLAG, typed, "Omit it, because the stream had not begun to read the table at the savepoint"
             )
         table = resolve_place(source.path, self._home.platform)
-        return exclude_versions(typed, wanted, first, dict(_added(table, first)))
+        return exclude_versions(typed, wanted, first, dict(_added_files(table, first)))
 
 
-def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
+def _added_files(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
     """Yield each version from ``first`` on with the URIs of the files of rows that it brought."""
     root = _uri(table)
     for version, commit in commits_of(folder_at(table)).items():

@@ -53,7 +53,7 @@ def count_changes(
     Raises RowsGone where rows that should come back cannot be read any more, DataAway where a table with rows is not
     there, UnwritablePath and StoreUnreachable.
     """
-    return [_counted(spark, stream, table, changes) for table in tables]
+    return [_count_table(spark, stream, table, changes) for table in tables]
 
 
 def change_rows(
@@ -102,15 +102,15 @@ def delete_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges, 
         retry_conflicts(delete)
 
 
-def _counted(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
+def _count_table(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
     if not table_exists(spark, table.name, table.location):
         _require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
     leaving = _count_by_day(_now(spark, table).where(_deleted_rows(spark, table, changes)))
-    return RowsOfTable(table.name, table.location, leaving, _counted_back(spark, stream, table, changes))
+    return RowsOfTable(table.name, table.location, leaving, _count_back(spark, stream, table, changes))
 
 
-def _counted_back(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> Mapping[str, int]:
+def _count_back(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> Mapping[str, int]:
     if not changes.missing or table.version is None:
         return {}
     try:
