@@ -79,10 +79,10 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
         return None  # a rule of supervision says it
     if record is not None and record.restart_at > facts.now:
         return _judge_waiting(facts, record)
-    if seen.state is State.NEVER_STARTED and (record is None or record.last_failure_ms == 0):
-        what = "no driver has run yet"
+    has_run = seen.state is not State.NEVER_STARTED
+    what = f"its driver is {seen.state.lower()}" if has_run else "no driver has run yet"
+    if not has_run and (record is None or not record.last_failure_ms):
         return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
-    what = f"its driver is {seen.state.lower()}"
     if record is not None and since is not None and facts.now - since <= ACTED_WITHIN_MS:
         return _driver(Word.WARNING, "restarting", f"{what}, and another one follows", since)
     return _driver(Word.DOWN, "no_driver", what, since, _how(facts) or _start(facts.name))
