@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, unite_schemas
+from sessionizer.core.wire.bit_equality import is_identical
 from sessionizer.core.wire.codec import (
     continues,
     mark_admitted,
@@ -239,29 +240,3 @@ def _number_admissions(admission: pa.ChunkedArray) -> list[Int64s]:
 
 def _is_payload(name: str) -> bool:
     return name.startswith(f"{schema.PAYLOAD}_")
-
-
-_BITS: Final = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
-
-
-def is_identical(one: pa.Array, other: pa.Array) -> bool:
-    """Whether both arrays are of one type and equal bit by bit. Arrow's own comparison treats NaNs as unequal."""
-    if one.equals(other):
-        return True
-    same_places = one.type == other.type and one.is_valid().equals(other.is_valid())
-    return same_places and _has_identical_parts(one, other)
-
-
-def _has_identical_parts(one: pa.Array, other: pa.Array) -> bool:
-    kind = one.type
-    if kind in _BITS:
-        return bool(one.fill_null(0).view(_BITS[kind]).equals(other.fill_null(0).view(_BITS[kind])))
-    if pa.types.is_struct(kind):
-        return all(map(is_identical, one.flatten(), other.flatten()))
-    if pa.types.is_map(kind):
-        entries = pa.list_(pa.struct([kind.key_field, kind.item_field]))
-        return is_identical(one.cast(entries), other.cast(entries))
-    if pa.types.is_list(kind):
-        same_lengths = pc.list_value_length(one).equals(pc.list_value_length(other))
-        return same_lengths and is_identical(one.flatten(), other.flatten())
-    return False
