@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, unite_schemas
-from sessionizer.core.wire.bit_equality import is_identical
+from sessionizer.core.wire.bit_equality import holds_same
 from sessionizer.core.wire.codec import (
     continues,
     mark_admitted,
@@ -170,16 +170,9 @@ def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
         start += table.num_rows
         told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
         told["columns"] = sorted(admission["columns"])  # the turn is now the table's place in the log
-        if told != _admission_of(table) or not _is_same(take_rows(events, positions).cast(narrow), table):
+        if told != _admission_of(table) or not holds_same(take_rows(events, positions).cast(narrow), table):
             return False
     return True
-
-
-def _is_same(given: pa.Table, found: pa.Table) -> bool:
-    """Whether two tables of events are the same. ``found`` lacks the columns that its events came without."""
-    again = align_table(found, given.schema)
-    columns = zip(given.columns, again.columns, strict=True)
-    return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in columns)
 
 
 def _inside(rows: pa.Table) -> pa.Table:
