@@ -42,7 +42,7 @@ def home(
     control = control_root(home_folder(home))
     found = read_identity(control)
     if found is None:
-        raise InvalidSpec(HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
+        raise InvalidSpec("--home" if home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
     here = place_of(control)
     if moved_here:
         note_home_here(control)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from sessionizer.home.control_store import store_at
 from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, home_at, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
@@ -57,6 +58,12 @@ def nothing_known(platform: Path, streams: Iterable[str]) -> str:
     control = control_root(platform)
     where = f"the home {platform}" if control == platform else f"the control root {uri_of(control)}"
     return f"{where} knows nothing of {', '.join(streams)}. Another one: --home or SESSIONIZER_HOME"
+
+
+def note_unknown_stream(where: StreamHome) -> None:
+    """Say on stderr that the home has no record of the stream, if so. Its name may be mistyped."""
+    if not store_at(where.control).exists():
+        typer.echo(f"note: {nothing_known(where.platform, [where.name])}", err=True)
 
 
 def data_folder(given: str | None, home: Path) -> DataPath | None:

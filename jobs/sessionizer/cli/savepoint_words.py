@@ -32,7 +32,7 @@ _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
     """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``."""
-    return home.savepoints if given is None else folder_at(given) / home.name
+    return home.savepoints if given is None else folder_at(given, "--in") / home.name
 
 
 def contents_line(manifest: Manifest) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, Streams, home_folder, nothing_known, stream_spec
+from sessionizer.cli.places import Home, Stream, Streams, home_folder, note_unknown_stream, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState
@@ -44,8 +44,7 @@ def stop(
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")
-        if not store_at(where.control).exists():
-            say(f"note: {nothing_known(where.platform, [stream])}")
+        note_unknown_stream(where)
         return
     if seen.uid not in ask_to_stop(where, why):
         request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more

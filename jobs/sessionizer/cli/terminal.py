@@ -43,11 +43,11 @@ def tell(error: SessionizerError) -> None:
 def start_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
     """Start a session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence.
 
-    ``local_data``: as for ``spark_session``.
+    ``local_data``: as for ``spark_session``. Raises JvmNotStarted, and the error that Spark's own amounts to.
     """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
-    with hide_airflows(os.environ), _children_print_on_stderr():
+    with hide_airflows(os.environ), _children_print_on_stderr(), translate_failures(application):
         spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
     return spark

@@ -98,7 +98,10 @@ class NothingToSave(TerminalError):
     """The ``stream`` has no batch that a savepoint could be made of: ``cause``."""
 
     title = "there is nothing to save"
-    remedy = "run the stream until it has committed a batch: `sessionizer run`"
+    remedy = (
+        "run the stream until it has committed a batch: `sessionizer run`. "
+        "`sessionizer state timeline` lists the batches that are kept"
+    )
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
@@ -106,15 +109,16 @@ class NothingToSave(TerminalError):
 
 
 class UnknownSavepoint(TerminalError):
-    """No savepoint has the id ``savepoint``. ``known`` are the existing ones."""
+    """No savepoint has the id ``savepoint``, or is from ``until`` or before. ``known`` are the existing ones."""
 
     exit_code = 12
     title = "there is no such savepoint"
     remedy = "choose a savepoint that `sessionizer savepoint list` shows. Use `--in` for another folder"
 
-    def __init__(self, savepoint: str, known: Iterable[str]) -> None:
+    def __init__(self, savepoint: str, known: Iterable[str], until: str | None = None) -> None:
         self.savepoint, self.known = savepoint, tuple(known)
-        super().__init__(f"no savepoint has the id {savepoint!r}. Known savepoints: {', '.join(self.known) or 'none'}")
+        wanted = f"has the id {savepoint!r}" if until is None else f"is from {until} or before"
+        super().__init__(f"no savepoint {wanted}. Known savepoints: {', '.join(self.known) or 'none'}")
 
 
 class UnusableSavepoint(TerminalError):

@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class JvmNotStarted(TerminalError):
+    """Spark's JVM ended before it could be reached. What it printed is on stderr."""
+
+    exit_code = 67
+    title = "no JVM starts"
+    remedy = "run `sessionizer doctor`, which checks Java and the jars. The lines above have the JVM's own words"
+
+    def __init__(self) -> None:
+        super().__init__("Spark did not start, because its JVM ended at once")
+
+
 class JarsNotFetched(TransientError):
     """The jars of drivers could not be brought to ``folder``: ``cause``."""
 

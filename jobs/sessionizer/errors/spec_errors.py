@@ -24,6 +24,10 @@ STREAMS_FOLDER: Final = "the folder of streams"
 """Field of an InvalidSpec about the folder itself."""
 
 
+IDS: Final = {"savepoint", "lineage", "uid"}
+"""Fields of an InvalidSpec that a user types. Other lower-case ones are fields of a spec."""
+
+
 class InvalidSpec(TerminalError):
     """A stream spec that must not start: ``field`` (dotted path), its ``value`` and the ``allowed`` values.
 
@@ -52,7 +56,8 @@ class InvalidSpec(TerminalError):
         place = f"{file}:{line}" if line else str(file)
         where = f"{place}: " if file else ""
         to_do = allowed if _SENTENCE.match(allowed) else f"Use {allowed}"
-        super().__init__(f"{where}{field} is {value!r}. {to_do}")
+        shown = "missing" if value is None and field.startswith("-") else repr(value)
+        super().__init__(f"{where}{field} is {shown}. {to_do}")
 
     def advise(self) -> str:
         """Return the command or the file that mends the field."""
@@ -60,7 +65,7 @@ class InvalidSpec(TerminalError):
             return "run `sessionizer rescale`, or put key_groups back in the stream's spec"
         if self.field.startswith("source.") and self.allowed.startswith("Run `sessionizer switch`"):
             return f"run `sessionizer switch` for the other source, or put {self.field} back in the stream's spec"
-        if self.field.startswith("-") or self.field.isupper():  # an option, an argument or a variable
+        if self.field.startswith("-") or self.field.isupper() or (self.field in IDS and self.file is None):
             return f"give another {self.field}"
         if self.field == STREAMS_FOLDER:
             return "give an existing folder by --streams, SESSIONIZER_STREAMS, or stream_dags() in the DAG file"

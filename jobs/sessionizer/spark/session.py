@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import JvmNotStarted
 from sessionizer.home.object_stores import hadoop_settings
 from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.installation import PACKAGE, jar_folder
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+_JVM_ENDED: Final = "JAVA_GATEWAY_EXITED"
+"""PySpark's name for a JVM that ended before it could be reached."""
 EXACTNESS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -129,7 +132,7 @@ def spark_session(
     """Start (or find) the session of ``application``.
 
     ``master`` is for a program started as plain Python. Under spark-submit it is None and submit decides.
-    ``local_data``: whether checkpoints are on a file system that is mounted here.
+    ``local_data``: whether checkpoints are on a file system that is mounted here. Raises JvmNotStarted.
     """
     check_client_version()
     from pyspark.sql import SparkSession  # noqa: PLC0415  the version check must come first
@@ -153,12 +156,23 @@ def spark_session(
             settings |= cluster_locale()
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = _started(builder)
     if master is None:
         _fill_in_local_settings(spark, local_data=local_data)
     _silence_python_logs()
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  the version check must come first
+
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() == _JVM_ENDED:
+            raise JvmNotStarted from error
+        raise
 
 
 def java_version(spark: SparkSession) -> str:

@@ -17,7 +17,7 @@ SAVING_AND_RESTORING: Final = (
     "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
     "SourceFileUnfit", "NotAccepted",
 )  # fmt: skip
-INSTALLING: Final = ("JarsNotFetched", "LookupNotInstalled")
+INSTALLING: Final = ("JarsNotFetched", "JvmNotStarted", "LookupNotInstalled")
 LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
 WHEN_BUSY: Final = (

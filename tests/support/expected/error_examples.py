@@ -17,6 +17,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
     errors.StoreUnreachable("hdfs://namenode/lake", "the table sessions", "Connection refused"),
     errors.JarsNotFetched(Path("/jars"), "there is no Java here"),
+    errors.JvmNotStarted(),
     errors.LookupNotInstalled(),
     errors.DiskFull(Path("/small"), "the next batch", "12 bytes are left"),
     errors.UnwritablePath(Path("/proc/x"), "the table sessions", "no"),

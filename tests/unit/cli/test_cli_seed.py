@@ -71,10 +71,10 @@ def test_a_seed_by_another_plan_is_abandoned_unless_somebody_carries_it_out(plat
     [
         (("--history", "nowhere"), "--history is 'nowhere'. Use a folder of files, a Delta table, or 'source'"),
         (("--history", "source", "--live-from", "now"), "--live-from is 'now'. Omit it"),
-        (("--history", "jdbc:postgresql://db/shop"), "--table is None. Use the name of a table or view"),
+        (("--history", "jdbc:postgresql://db/shop"), "--table is missing. Use the name of a table or view"),
         (("--table", "visits"), "--table is 'visits'. Omit it"),
         (("--query", "select 1"), "--query is 'select 1'. Omit it"),
-        (("--history", "checkpoint:nowhere"), "--query is None. Use a query of history"),
+        (("--history", "checkpoint:nowhere"), "--query is missing. Use a query of history"),
         (
             ("--history", "checkpoint:nowhere", "--query", "select 1"),
             "--history is 'checkpoint:nowhere'. Use checkpoint: and the checkpoint of a query",

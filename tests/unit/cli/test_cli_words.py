@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -11,6 +13,11 @@ from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 from support.sentences import help_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.processes.fabricated_platform import Platform
 
 
 @pytest.mark.parametrize(
@@ -43,3 +50,26 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
     written = "".join(help_of(typer.main.get_command(app), "sessionizer"))
     assert "SESSIONIZER_" in shown
     assert "[" not in written
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("restore", "clicks"), "--time is missing"),
+        (("savepoint", "create", "clicks", "--native", "--in", "foo://a/b"), "--in is 'foo://a/b'"),
+        (("savepoint", "show", "clicks", "../x"), "remedy: give another savepoint"),
+        (("promote", "clikcs"), "knows nothing of clikcs"),
+        (("abandon", "clikcs"), "knows nothing of clikcs"),
+        (("home",), "--home is "),
+    ],
+)
+def test_an_error_names_what_was_typed(
+    words: tuple[str, ...],
+    error: str,
+    main: Callable[..., int],
+    platform: Platform,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    platform.add("clicks")
+    main(*words, "--home", str(platform.home))
+    assert error in capsys.readouterr().err

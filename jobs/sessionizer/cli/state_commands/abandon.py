@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from sessionizer.cli.places import Data, Home, Stream, stream_home
+from sessionizer.cli.places import Data, Home, Stream, note_unknown_stream, stream_home
 from sessionizer.cli.state_commands.operations import approver
 from sessionizer.cli.state_commands.typed import By  # noqa: TC001  read when it runs
 from sessionizer.control.lease.lease import acquire
@@ -34,6 +34,7 @@ _JOB: Final = re.compile(rf"({'|'.join(COMMANDS)})-\d{{8}}T")
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
     """Give up a restore, rescale, seed … that failed or was killed before its point of no return."""
     where = stream_home(home, stream, data)
+    note_unknown_stream(where)
     pending = pending_operation(where)
     if pending is not None:
         typer.echo(_abandon(where, pending, approver(by)))

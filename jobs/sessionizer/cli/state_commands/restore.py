@@ -91,7 +91,7 @@ def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     found = [each for each in list_savepoints(shelf, epoch_ms()) if each.is_complete]
     fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
     if not fitting:
-        raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))
+        raise UnknownSavepoint("", (each.id for each in found), until=time)
     return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
 
 

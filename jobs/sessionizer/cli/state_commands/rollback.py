@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, stream_home
+from sessionizer.cli.places import Home, Stream, note_unknown_stream, stream_home
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
     approver,
@@ -51,4 +51,6 @@ rollback = command_line(Rollback, run)
 
 def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     """Keep the stream's lineage, whatever its canary found or would find."""
-    typer.echo(promote_lineage(stream_home(home, stream), approver(by)))
+    where = stream_home(home, stream)
+    note_unknown_stream(where)
+    typer.echo(promote_lineage(where, approver(by)))
