@@ -57,7 +57,7 @@ def _section(verbs: Sequence[str], only: str | None) -> str | None:
 
 
 def _param(option: Option, section: str | None) -> Param:
-    said = f"{option.help[0].upper()}{option.help[1:]}."
+    said = f"{option.help[0].upper()}{option.help[1:]}.{' One per line.' if option.default == () else ''}"
     return Param(
         False if option.default is False else None,
         title=option.title,

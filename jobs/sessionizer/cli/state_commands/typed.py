@@ -88,7 +88,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> Parameter:  # noqa: AN
 
 def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
     """Return the annotation that Typer reads."""
-    said = f"{each.help[0].upper()}{each.help[1:]}."
+    said = f"{each.help[0].upper()}{each.help[1:]}.{' Repeat it for each.' if each.default == () else ''}"
     if not each.is_typed:
         return Annotated[kind, typer.Argument(metavar=f"[{each.flag}]", help=said)]
     if each.default == ():

@@ -37,7 +37,7 @@ class Apply(Command):
     accept: tuple[str, ...] = option(
         "--accept",
         "Accept",
-        "name of a difference that open sessions lack something by, or that is not judged. Repeat it for each",
+        "name of a difference that open sessions lack something by, or that is not judged",
         default=(),
     )
     new_lineage: bool = option(

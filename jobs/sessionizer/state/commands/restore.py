@@ -51,7 +51,7 @@ class Restore(Command):
     exclude: tuple[str, ...] = option(
         EXCLUDE,
         "Exclude",
-        "range of the source whose rows go to quarantine, one per line in the form. Files: a name or glob, or "
+        "range of the source whose rows go to quarantine. Files: a name or glob, or "
         "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
         "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
         "version:from-to. What follows the - or / is not in the range",
