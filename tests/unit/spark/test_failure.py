@@ -61,6 +61,14 @@ def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, 
     assert died.cause == cause
 
 
+def test_errors_that_are_each_others_cause_are_read_once() -> None:
+    outer, inner = Captured("no folder"), Captured(NOT_COMMITTED, FULL)
+    outer.__cause__, inner.__context__ = inner, outer
+    died = classify_failure("clicks", outer)
+    assert isinstance(died, QueryInterrupted)
+    assert died.cause == "disk_full"
+
+
 @pytest.mark.parametrize(
     ("message", "cause"),
     [

@@ -115,11 +115,16 @@ def _cut_before_sign(line: str, sign: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """Yield the causes of an error: Python's, and the Java stack, which names Java's."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield str(getattr(seen, "_stackTrace", None) or seen)
-        seen = seen.__cause__ or seen.__context__
+    """Yield the causes of an error, each once: Python's, and the Java stack, which names Java's.
+
+    Two errors are each other's cause if one was handled while the other was, and then raised again.
+    """
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and not any(cause is each for each in seen):
+        yield str(getattr(cause, "_stackTrace", None) or cause)
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
 
 
 def columns_changed(error: Exception) -> str | None:
