@@ -69,7 +69,7 @@ endef
 
 .jars/.fetched: ivy.xml jobs/sessionizer/launch/jars.xml .venv/.installed .tools/java
 	@mkdir -p .jars
-	$(BIN)/sessionizer jars fetch .jars/spark --with s3
+	$(BIN)/sessionizer jars fetch .jars/spark --with s3 --with azure
 	$(call ivy,broker,broker)
 	$(call ivy,hadoop,hadoop)
 	$(call ivy,postgres,postgres)

@@ -32,8 +32,8 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 pytest_plugins = [
     "support.processes.kafka_fixtures",
     "support.processes.hadoop_fixtures",
-    "support.stores.data_fixtures",
     "support.stores.control_fixtures",
+    "support.stores.data_fixtures",
     "support.faults.small_disk",
     "support.fixtures.platform",
     "support.fixtures.supervisor",

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final, Self
 from sessionizer.launch.driver_environment import MORE
 from sessionizer_demo.local_airflow.api import wait_until
 from support.places import REPOSITORY
+from support.processes.hadoop_daemon import write_settings
 from support.processes.ports import free_addresses
+from support.stores.tls_front import TlsFront
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -138,13 +140,28 @@ class Gcs(ObjectStoreServer):
 
 
 class Azure(ObjectStoreServer):
-    """Azurite, as ``make .tools/azurite`` fetches it."""
+    """Azurite, as ``make .tools/azurite`` fetches it. It serves blobs, which Hadoop's connector can use, too."""
 
     uri = f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net"
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._front = TlsFront(folder, self.address)
+        write_settings(folder / "core-site.xml", self._hadoop)
+
+    def __enter__(self) -> Self:
+        self._front.__enter__()
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._front.__exit__(kind, error, trace)
+
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its clients."""
+        """The variables of its clients: adlfs, deltalake, and Hadoop in a JVM, which asks for TLS."""
         parts = {
             "DefaultEndpointsProtocol": "http",
             "AccountName": ACCOUNT,
@@ -154,6 +171,20 @@ class Azure(ObjectStoreServer):
         return {
             "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}",
             "AZURE_STORAGE_CONNECTION_STRING": ";".join(f"{name}={value}" for name, value in parts.items()),
+            "AZURE_STORAGE_ACCOUNT_KEY": KEY,
+            "AZURE_STORAGE_ENDPOINT": parts["BlobEndpoint"],
+            "AZURE_ALLOW_HTTP": "true",
+            MORE: "AZURE_*",
+            "HADOOP_CONF_DIR": str(self._folder),
+            "JDK_JAVA_OPTIONS": self._front.java_options,
+        }
+
+    @property
+    def _hadoop(self) -> dict[str, str]:
+        return {
+            "fs.azure.abfs.endpoint": self._front.address,
+            "fs.azure.account.hns.enabled": "false",
+            "fs.azure.fns.account.service.type": "BLOB",
         }
 
     def command(self, folder: Path, port: str) -> list[str]:
