@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from sessionizer.home.clock import describe_duration, moment_text
+from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
 
 if TYPE_CHECKING:
@@ -31,8 +32,13 @@ _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
-    """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``."""
-    return home.savepoints if given is None else folder_at(given, "--in") / home.name
+    """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``.
+
+    Raises InvalidSpec, and StoreUnreachable if nothing answers there.
+    """
+    folder = home.savepoints if given is None else folder_at(given, "--in") / home.name
+    require_reachable(folder, "the folder of savepoints")
+    return folder
 
 
 def contents_line(manifest: Manifest) -> str:

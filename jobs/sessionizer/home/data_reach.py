@@ -35,7 +35,7 @@ def make_writable(folder: DataPath, purpose: str) -> None:
     Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no installed package reads
     such a URI.
     """
-    _require_reachable(folder)
+    require_reachable(folder)
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def translate_refusal(
     return unwritable(uri_of(path), purpose, error)
 
 
-def _require_reachable(folder: DataPath) -> None:
+def require_reachable(folder: DataPath, purpose: str = DATA_ROOT) -> None:
     """Connect to the store. Without this, HDFS's client tries for minutes when no server listens.
 
     Raises StoreUnreachable.
@@ -113,4 +113,4 @@ def _require_reachable(folder: DataPath) -> None:
     try:
         socket.create_connection((str(host), int(port)), timeout=ANSWERS_WITHIN_S).close()
     except OSError as error:
-        raise StoreUnreachable(uri_of(folder), DATA_ROOT, error.strerror or str(error)) from error
+        raise StoreUnreachable(uri_of(folder), purpose, error.strerror or str(error)) from error

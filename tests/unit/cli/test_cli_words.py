@@ -58,6 +58,10 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
         (("restore", "clicks"), "--time is missing"),
         (("savepoint", "create", "clicks", "--native", "--in", "foo://a/b"), "--in is 'foo://a/b'"),
         (("savepoint", "show", "clicks", "../x"), "remedy: give another savepoint"),
+        (
+            ("savepoint", "list", "clicks", "--in", "hdfs://127.0.0.1:1/a"),
+            "the store of the folder of savepoints at hdfs",
+        ),
         (("promote", "clikcs"), "knows nothing of clikcs"),
         (("abandon", "clikcs"), "knows nothing of clikcs"),
         (("home",), "--home is "),
