@@ -172,7 +172,7 @@ def reached(node: Any) -> Iterator[str]:
         yield from reached(node.children().apply(at))
 
 
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_what_passes_reaches_nothing_beyond_its_row_in_the_tree_of_spark(spark: SparkSession, seed: int) -> None:
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
     scope = Scope({**COLUMNS, "a1": "string"}, measure=True)

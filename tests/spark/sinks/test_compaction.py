@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,14 +40,21 @@ FORWARD = RowChanges((Segment("first", 4),), missing=(BatchRange("first", 2, 4),
 DAY_S = 86_400
 
 
-@pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> StreamedTable:
+@pytest.fixture(scope="module")
+def kept_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of the stream, with a row and a file for each batch."""
-    location = str(tmp_path / names.QUARANTINE)
-    ensure_table(spark, quarantine_shape(), location, OWNER)
+    folder = tmp_path_factory.mktemp("compaction") / names.QUARANTINE
+    ensure_table(spark, quarantine_shape(), str(folder), OWNER)
     for batch_id in range(BATCHES):
-        append(spark, location, batch_id)
-    return StreamedTable(names.QUARANTINE, location, BATCHES)
+        append(spark, str(folder), batch_id)
+    return folder
+
+
+@pytest.fixture
+def table(kept_table: Path, tmp_path: Path) -> StreamedTable:
+    """A copy of that table for one test. The paths in its log are relative."""
+    copy = shutil.copytree(kept_table, tmp_path / names.QUARANTINE)
+    return StreamedTable(names.QUARANTINE, str(copy), BATCHES)
 
 
 def append(spark: SparkSession, location: str, batch_id: int) -> int | None:
