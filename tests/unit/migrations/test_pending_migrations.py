@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.deployment.upgrade_plan import UpgradePlan
+from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.judge import spec_differences
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
@@ -23,6 +24,7 @@ from sessionizer.migrations.compiled import (
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations, record_applied
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.decisions import (
+    Change,
     changes_between,
     decisions_of,
     document_of,
@@ -187,6 +189,18 @@ def test_the_digest_of_a_plan_covers_its_migrations() -> None:
     migrating = plan_of([A], [A], migrations(A))
     assert migrating.is_possible
     assert migrating.digest != plan.digest
+
+
+def test_a_difference_names_the_migrations_of_its_own_field() -> None:
+    effects = MigrationEffects.of(
+        [
+            {"id": "a", "columns": {"place": "page", "key": "page"}, "drop": ["page"]},
+            {"id": "b", "key": "lower(key)", "columns": {"place": "upper(place)"}},
+        ]
+    )
+    assert effects.ids_of == {"place": ["a", "b"], "key": ["a"], "page": ["a"], "mapping.key": ["b"]}
+    found = judge_field("clicks", Change("mapping.key", "user", "lower(user)"), OpenState(3), effects)
+    assert (found.verdict, found.reason.split()[-1]) == (Verdict.MIGRATE, "b")
 
 
 def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Sequence[Migration]) -> UpgradePlan:

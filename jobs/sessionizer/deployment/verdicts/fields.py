@@ -43,8 +43,6 @@ _LACKS: Final = {
 }
 """Fields that open sessions lack something by: kind, reason, remedy."""
 
-_MIGRATED_AS: Final = {"mapping.key": "key", "mapping.client": "client", "mapping.timeout_ms": "timeout_ms"}
-
 _DURATIONS: Final = {
     "rules.gap_timeout": ("gap", "events before the cut keep the timeout that they came with"),
     "rules.client_timeouts.": ("client's gap", "events before the cut keep the timeout that they came with"),
@@ -122,8 +120,8 @@ def _refuse(stream: str, change: Change) -> Difference | None:
 
 def _lacking(change: Change, state: OpenState, migrations: MigrationEffects) -> Difference | None:
     kind, reason, remedy = _LACKS.get(change.field, ("timeout expression changed", "", ""))
-    if _MIGRATED_AS.get(change.field) in migrations.fields:
-        return judge_change(change, kind, Verdict.MIGRATE, migrations.reason)
+    if change.field in migrations.ids_of:
+        return judge_change(change, kind, Verdict.MIGRATE, migrations.reason_for(change.field))
     if change.field not in _LACKS:
         return None
     if state.is_empty:

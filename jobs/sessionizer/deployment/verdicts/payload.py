@@ -94,7 +94,7 @@ class PayloadChange:
     def _dropped(self, name: str, expression: str) -> Difference:
         if name in self.migrations.dropped:
             return judge_change(
-                _column(name, expression, None), "column dropped", Verdict.MIGRATE, self.migrations.reason
+                _column(name, expression, None), "column dropped", Verdict.MIGRATE, self.migrations.reason_for(name)
             )
         reason = f"{self.state.counted} come out without it; the column stays in the tables, null from now on"
         return judge_change(_column(name, expression, None), "column dropped", Verdict.IN_PLACE, reason)
@@ -117,7 +117,7 @@ class PayloadChange:
         if kind == "column widened":
             return judge_change(_column(name, before, now), kind, Verdict.IN_PLACE, "open events take the wider type")
         if name in self.migrations.columns:
-            return judge_change(_column(name, before, now), kind, Verdict.MIGRATE, self.migrations.reason)
+            return judge_change(_column(name, before, now), kind, Verdict.MIGRATE, self.migrations.reason_for(name))
         if self.state.is_empty and not self.state.types.get(name):
             return judge_change(_column(name, before, now), kind, Verdict.IN_PLACE, "no event of the old type is open")
         reason = f"{self.state.counted} may have values of type {was}, which {is_} cannot take"
@@ -137,7 +137,7 @@ class PayloadChange:
 
     def _unless_migrated(self, name: str, reason: str, remedy: str) -> tuple[Verdict, str, str]:
         if name in self.migrations.columns:
-            return Verdict.MIGRATE, self.migrations.reason, ""
+            return Verdict.MIGRATE, self.migrations.reason_for(name), ""
         if self.state.is_empty:
             return Verdict.IN_PLACE, "no session is open", ""
         return partial_unless_empty(self.state), reason, remedy
