@@ -7,7 +7,7 @@ import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
 import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
 import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
 import { PARTS_EVERY_MS, PART_SILENT_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
-import { FleetView } from '/assets/fleet.js';
+import { FleetView, stateText } from '/assets/fleet.js';
 import { Timeline } from '/assets/timeline.js';
 
 export const tests = {};
@@ -169,6 +169,10 @@ test('nothing is drawn anew while its key stays', () => {
   equal([drawn, node.firstChild === first], [1, true]);
   show(node, 'b', draw);
   equal([drawn, node.textContent], [2, '2']);
+});
+test('a drained stream has not failed', () => {
+  const health = { word: 'healthy', severity: 0, what: '', rule: 'drained' };
+  equal([row({ health, state: 'FAILED' }), row({ state: 'NEVER_STARTED' })].map(stateText), ['drained', 'never started']);
 });
 test('a row of the fleet keeps its element, and its focus, when others move', () => {
   const root = document.body.appendChild(el('main'));

@@ -8,7 +8,7 @@ const COLUMNS = [
   { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
   { key: 'health', label: 'Health', value: (row) => -row.health.severity, cell: healthCell, text: (row) => `${row.health.word}|${row.health.what}` },
   { key: 'desired', label: 'Wanted', value: (row) => (row.desired ? row.desired.state : ''), text: wanted },
-  { key: 'state', label: 'State', value: (row) => row.state, text: (row) => row.state.toLowerCase().replace('_', ' ') },
+  { key: 'state', label: 'State', value: stateText, text: stateText },
   { key: 'rate', label: 'Events/s', figure: true, value: (row) => row.rate, text: (row) => number(row.rate) },
   { key: 'lag', label: 'Lag', figure: true, value: (row) => row.lag_ms, text: lagText },
   { key: 'open', label: 'Open', figure: true, value: (row) => row.open, text: (row) => number(row.open) },
@@ -21,6 +21,11 @@ const COLUMNS = [
 
 function wanted(row) {
   return row.desired ? row.desired.state.toLowerCase() : NOTHING;
+}
+
+// The last driver of a drained stream was refused, which is no failure.
+export function stateText(row) {
+  return row.health.rule === 'drained' ? 'drained' : row.state.toLowerCase().replace('_', ' ');
 }
 
 function lagText(row) {
