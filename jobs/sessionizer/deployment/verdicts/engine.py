@@ -73,7 +73,7 @@ def _release(before: Side, now: Side) -> Iterator[Difference]:
     kept, present = (side.fingerprint.versions.get(RELEASE) for side in (before, now))
     if kept != present and kept is not None and present is not None:
         kind = "release newer" if _numbers(present) > _numbers(kept) else "release older"
-        yield Difference(RELEASE, kind, kept, present, Verdict.IN_PLACE, "the layout of the state decides, see below")
+        yield Difference(RELEASE, kind, kept, present, Verdict.IN_PLACE, "the layout of the state decides")
     was, is_ = before.fingerprint.code, now.fingerprint.code
     if was and is_ and was != is_:
         reason = "events before the cut are cut into sessions by the new code"

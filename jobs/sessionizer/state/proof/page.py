@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.names import check_identifier
-from sessionizer.state.proof.result import Verdict
+from sessionizer.state.proof.result import NOTHING_COMPARED, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ def proof_page(proof: Proof) -> str:
     return template.substitute(
         stream=escape(proof.stream),
         verdict=escape(proof.verdict),
-        words=escape(_WORDS[proof.verdict]),
+        words=escape(NOTHING_COMPARED if proof.compared_nothing else _WORDS[proof.verdict]),
         died=died,
         facts=_facts(
             {

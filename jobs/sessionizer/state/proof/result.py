@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ACCEPTED: Final = "proof."
 """Beginning of the names by which unexplained rows are accepted. The name of the table follows."""
+NOTHING_COMPARED: Final = (
+    "No row was compared, because neither code wrote one. Replay batches in which sessions close: --from BATCH"
+)
 _DIGITS: Final = 12
 """Digits of a digest that are shown."""
 
@@ -103,6 +106,11 @@ class Proof:
         return Verdict.EXPLAINED if any(table.differences for table in self.tables) else Verdict.EQUAL
 
     @property
+    def compared_nothing(self) -> bool:
+        """Whether neither the tables nor the replay have a row of the batches. The verdict is then ``equal``, too."""
+        return self.died is None and not any(table.old or table.new for table in self.tables)
+
+    @property
     def holds(self) -> bool:
         """Whether nothing is unexplained."""
         return self.verdict in {Verdict.EQUAL, Verdict.EXPLAINED}
@@ -165,6 +173,8 @@ class Proof:
             for judged in table.differences:
                 yield f"  {difference_line(judged)}"
         yield f"verdict: {self.verdict}"
+        if self.compared_nothing:
+            yield f"  {NOTHING_COMPARED}"
 
 
 def difference_line(judged: JudgedDifference) -> str:

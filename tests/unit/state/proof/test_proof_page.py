@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.proof.comparison import Difference, Kind
 from sessionizer.state.proof.page import proof_page
 from sessionizer.state.proof.result import (
+    NOTHING_COMPARED,
     Death,
     JudgedDifference,
     Proof,
@@ -92,6 +94,15 @@ def test_all_figures_are_on_it() -> None:
 @pytest.mark.parametrize("scheme", ["light-dark"])
 def test_it_is_made_for_light_and_dark(scheme: str) -> None:
     assert len(re.findall(scheme, proof_page(proof()))) >= 6
+
+
+def test_a_proof_without_rows_says_that_it_compared_nothing() -> None:
+    empty = replace(proof(), tables=(TableProof("sessions", 0, 0, 0, (), ()),))
+    assert (empty.verdict, empty.compared_nothing) == (Verdict.EQUAL, True)
+    assert NOTHING_COMPARED in read(proof_page(empty)).text
+    assert NOTHING_COMPARED in list(empty.lines())[-1]
+    assert not proof().compared_nothing
+    assert not replace(empty, died=Death(3, "no heap")).compared_nothing
 
 
 def test_a_death_is_on_it() -> None:
