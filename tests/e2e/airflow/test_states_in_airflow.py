@@ -1,7 +1,8 @@
 """Streams that Spark really drives, in one state after the other: page, status and task's label say the same word.
 
-The page is read in Chromium, the status by the command, the label from Airflow's list of tasks. The states follow each
-other, so the tests run in the order of the file.
+The page is read in Chromium, the status by the command, the label from Airflow's list of tasks. `clicks` goes from
+state to state. `visits` falls behind meanwhile. `returns` has no source at first, and refused rows later. At the end
+parts of the platform are stopped by a signal, and the page says who is silent. The tests run in the order of the file.
 """
 
 from __future__ import annotations
@@ -20,17 +21,24 @@ import yaml
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.fleet.health.verdict import USUAL
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.drained import examine_drain
 from sessionizer_demo.local_airflow.api import wait_until
+from sessionizer_demo.local_airflow.parts import family
+from support.expected.supervision_records import recorded
 from support.pages.browser import Browser, chromium
+from support.pages.operate_form import OperateForm
+from support.pages.page_user import PICTURES
 from support.places import REPOSITORY
+from support.processes.driver_process import DriverProcess
 from support.processes.live_airflow import TASK
-from support.streams.stage import clicks_spec
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from support.processes.live_airflow import Platform
@@ -40,18 +48,25 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 CLICKS = clicks_spec()
 SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+SLOW = {**CLICKS, "name": "visits", "trigger_interval": "100 milliseconds"}
+SLOW["source"] = {**CLICKS["source"], "path": "backlog"}
 BROKEN = {**CLICKS, "name": "returns", "source": {**CLICKS["source"], "path": "nowhere"}}
 SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": "2 minutes",
     "SESSIONIZER_WATCH_LEASE": "20 minutes",
     "SESSIONIZER_FIRST_BACKOFF": "40 seconds",
+    "SESSIONIZER_LAG_ALERT": "1 minute",
+    "SESSIONIZER_APPROVAL_PATIENCE": "20 minutes",
+    "SESSIONIZER_APPROVERS": "admin",
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
 }
 REACHED_WITHIN_S = 600.0
 SAME_WITHIN_S = 60.0
 """On a busy machine, where a driver needs minutes to start. The promise is 10 seconds. Each test logs what it took."""
+SILENT_WITHIN_S = 15.0
+"""The promise of the page, which is kept on a busy machine, too: nothing but the browser has to work."""
 WORD_OF = """(() => {
   const row = [...document.querySelectorAll('tbody tr')].find((each) => each.querySelector('a')?.textContent === %s);
   return row?.querySelector('.pill')?.lastChild.textContent ?? null;
@@ -80,7 +95,7 @@ class Screen:
         }
 
     def wait_for(self, stream: str, label: str) -> None:
-        """Wait until the page has the label, then until all places say the same."""
+        """Wait until the page has the label, then until all places say the same. Keep a picture of it."""
         seen: dict[str, str | None] = {}
         begun = time.monotonic()
 
@@ -99,18 +114,38 @@ class Screen:
             wait_until(is_everywhere, SAME_WITHIN_S, f"{stream} to be {label!r} everywhere")
         finally:
             log.info("%.1f s: %s is %s", time.monotonic() - begun, stream, seen)
+            self.see(f"{stream} {label}")
+
+    def see(self, picture: str) -> None:
+        if PICTURES is not None:
+            self.browser.picture(PICTURES / f"{picture.replace(':', '').replace(' ', '-')}.png")
+
+    def hears_nothing_of(self, processes: Iterable[psutil.Process], line: str) -> None:
+        """Stop the processes by a signal until the page says the line, which it takes back afterwards."""
+        stopped, begun = list(processes), time.monotonic()
+        for process in stopped:
+            process.suspend()
+        try:
+            self.browser.wait_for_text(line, SILENT_WITHIN_S)
+            log.info("%.1f s: %s", time.monotonic() - begun, line)
+            self.see(line)
+        finally:
+            for process in stopped:
+                process.resume()
+        wait_until(lambda: line not in self.browser.text(), SAME_WITHIN_S, f"a page without {line!r}")
 
     @property
     def specs(self) -> Path:
         return self.platform.installation.root / "specs"
 
-    def feed(self, rows: int) -> None:
-        """Bring a file with events of now."""
-        at = epoch_ms()
+    def feed(self, rows: int, *, folder: str = "feed", age_ms: int = 0, refused: int = 0) -> None:
+        """Bring a file with events of now, or of ``age_ms`` ago. So many of them have no key."""
+        at = epoch_ms() - age_ms
         events = [
-            {"event_id": f"{at}-{row}", "user_id": f"u{row % 7}", "ts": at, "type": "view"} for row in range(rows)
+            {"event_id": f"{at}-{row}", "user_id": None if row < refused else f"u{row % 7}", "ts": at, "type": "view"}
+            for row in range(rows)
         ]
-        place = self.platform.installation.platform_home / "feed"
+        place = self.platform.installation.platform_home / folder
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"{time.monotonic_ns()}.json"
         file.with_suffix(".tmp").write_text("\n".join(json.dumps(event) for event in events))
@@ -124,10 +159,14 @@ def label_of(health: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def screen(platform: Platform) -> Iterator[Screen]:
-    with chromium() as browser:
+    with pytest.MonkeyPatch.context() as patched, chromium() as browser:
+        patched.setenv("SESSIONIZER_LAG_ALERT", SETTINGS["SESSIONIZER_LAG_ALERT"])
         found = Screen(platform, browser)
-        (found.specs / "returns.yaml").write_text(yaml.safe_dump(BROKEN, sort_keys=False))
+        for spec in (SLOW, BROKEN):
+            (found.specs / f"{spec['name']}.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
         wait_until(lambda: "returns.supervise" in platform.api.dag_ids(), 120, "the DAG of another stream")
+        for _ in range(2_000):  # more than a driver reads in ten minutes
+            found.feed(20, folder="backlog", age_ms=20 * 60_000)
         found.feed(20)
         browser.show_as(1280, 900)
         browser.open(platform.installation.address)
@@ -160,13 +199,75 @@ def test_a_stream_whose_source_is_not_there_is_given_up(screen: Screen) -> None:
     screen.wait_for("returns", "down: given up")
 
 
-def test_a_stream_whose_driver_was_killed_backs_off(screen: Screen) -> None:
+def test_a_stream_whose_driver_was_killed_backs_off_and_works_again(screen: Screen) -> None:
     launch = read_launch(screen.platform.home)
     assert launch is not None
     os.killpg(psutil.Process(launch.pid).pid, signal.SIGKILL)
     screen.wait_for("clicks", "warning: backing off")
+    screen.platform.api.unpause("visits.supervise")  # its trend needs minutes
+    screen.wait_for("clicks", "healthy")
+
+
+def test_a_command_has_the_stream_and_its_lineage_is_a_canary(screen: Screen) -> None:
+    form = OperateForm(screen.platform)
+    run = form.ask("rescale", partitions=4, why="a test")
+    form.wait_for_plan(run)
+    form.answer(run, "Approve")
+    screen.wait_for("clicks", "warning: command")
+    screen.wait_for("clicks", "warning: canary")
+    form.ask("promote")
+    screen.wait_for("clicks", "healthy")
 
 
 def test_a_stopped_stream_is_healthy(screen: Screen) -> None:
     screen.platform.run_now("clicks.stop")
     screen.wait_for("clicks", "healthy: stopped")
+
+
+def test_a_stream_that_drains_says_so_and_is_healthy_afterwards(screen: Screen) -> None:
+    platform, home = screen.platform, screen.platform.home
+    stage = Stage.set_up(platform.installation.root, CLICKS, home=platform.installation.platform_home)
+    screen.feed(20, age_ms=-120_000)  # a driver that starts slowly must not lag, too
+    with DriverProcess.start(stage, "drain", until="drained") as driver:
+        # a supervisor would start a driver of its own before this one has the lease, and stop an unwanted one after
+        driver.wait_for(lambda: platform.look().uid == "drain", "a driver with the lease", 240, 0.05)
+        write_desired(home, DesiredState.RUNNING, by="tests", why="to be drained")
+        driver.wait_for(lambda: examine_drain(home) is not None, "a drain", 240, 0.05)
+        driver.freeze()  # it is over in a moment
+        screen.wait_for("clicks", "warning: draining")
+        driver.thaw()
+        assert driver.wait() == 0, driver.said[-4_000:]
+    # it starts another driver, which is refused
+    wait_until(lambda: recorded(home).given_up, REACHED_WITHIN_S, "a supervisor that gives up")
+    screen.wait_for("clicks", "healthy: drained")
+
+
+def test_a_source_with_poison_rows_makes_a_stream_degraded(screen: Screen) -> None:
+    """The stream that was given up: its source is there now, as the remedy says."""
+    screen.feed(300, folder="nowhere", refused=100)
+    screen.platform.api.unpause("returns.supervise")
+    screen.wait_for("returns", "degraded: rows refused")
+
+
+def test_a_stream_that_commits_but_falls_behind_is_degraded(screen: Screen) -> None:
+    screen.wait_for("visits", "degraded: falling behind")
+    screen.platform.run_now("visits.stop")
+    screen.wait_for("visits", "healthy: stopped")
+
+
+def test_the_page_in_airflow_says_that_a_driver_is_silent(screen: Screen) -> None:
+    screen.browser.open(f"{screen.platform.installation.address}/plugin/streams")
+    screen.browser.wait_for_text("3 streams")
+    launch = read_launch(screen.platform.of("returns").home)
+    assert launch is not None
+    screen.hears_nothing_of(family(launch.pid or 0), "The driver of returns is silent since")
+
+
+def test_the_page_in_airflow_says_that_its_triggerer_is_silent(screen: Screen) -> None:
+    part = screen.platform.parts.running["triggerer"]
+    screen.hears_nothing_of(family(part.pid), "Airflow's triggerer is silent since")
+
+
+def test_the_page_in_airflow_says_that_the_api_server_does_not_answer(screen: Screen) -> None:
+    part = screen.platform.parts.running["api-server"]
+    screen.hears_nothing_of(family(part.pid), "Airflow's API server does not answer. What you see is as of")
