@@ -71,7 +71,12 @@ class Api:
 
     def dag_ids(self) -> set[str]:
         """Return the ids of all DAGs that Airflow has parsed. Raises AirflowUnavailable."""
-        return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags?limit=1000")["dags"]}
+        found: set[str] = set()
+        while True:  # Airflow gives at most 100 at a time, whatever is asked for
+            page = self.call("GET", f"/api/v2/dags?order_by=dag_id&limit=100&offset={len(found)}")
+            found |= {dag["dag_id"] for dag in page["dags"]}
+            if not page["dags"] or len(found) >= page["total_entries"]:
+                return found
 
     def import_errors(self) -> list[str]:
         """Return a text for each DAG file that could not be parsed. Raises AirflowUnavailable."""
