@@ -112,7 +112,7 @@ def restore_cut_short(watched: WatchedStream) -> None:
 
 
 def canary_failed(watched: WatchedStream) -> None:
-    """As many of its drivers as a canary allows were killed."""
+    """Kill as many of its drivers as a canary allows."""
     tried(watched, Terms())
 
 

@@ -115,7 +115,7 @@ def test_avro_by_its_registry(
 @pytest.mark.long
 @pytest.mark.parametrize("header", [b"", b"\0\0\0\0\x0b\x02\x02"], ids=["bare", "confluent"])
 def test_protobuf_by_its_descriptor(kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path, header: bytes) -> None:
-    """With a header, its last two bytes name the second message of the file. Values of the first are refused."""
+    """Read values whose header names the second message of the file. Values of the first are refused."""
     rows, file = clicks(200), FileDescriptorSet.FromString(protobuf_descriptor()).file[0]
     with SchemaRegistry() as registry:
         registry.register(SUBJECT, 11, base64.b64encode(file.SerializeToString()).decode())

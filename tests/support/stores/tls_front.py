@@ -57,7 +57,7 @@ class TlsFront:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Address of the listener."""
         return f"{LOOPBACK}:{self._server.server_address[1]}"
 
     @property

@@ -1,4 +1,4 @@
-"""What a canary finds: worse figures are found, and a backlog, a restart or a quiet hour never is."""
+"""Findings of a canary: worse figures are found, and a backlog, a restart or a quiet hour never is."""
 
 from __future__ import annotations
 

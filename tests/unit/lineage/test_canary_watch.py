@@ -1,4 +1,4 @@
-"""A driver's way through the canary of its lineage: what is noted, what it ends with, what a person may say to it."""
+"""A driver's way through the canary of its lineage: its notes, its end, what a person may say to it."""
 
 from __future__ import annotations
 
