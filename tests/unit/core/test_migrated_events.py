@@ -93,7 +93,7 @@ def migrated(old: InMemoryGroups, migration: DrawnMigration, key_groups: int) ->
     return new
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     log=logs(),
     emit_every_ms=st.sampled_from([0, 30]),
