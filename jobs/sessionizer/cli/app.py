@@ -36,12 +36,13 @@ from sessionizer.cli.terminal import tell
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
+from sessionizer.state.commands.command import EARLIER_FIELDS
 
 Control: TypeAlias = Annotated[
     str | None,
     typer.Option(help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."),
 ]
-EARLIER_NAMES: Final = {"trial": "canary", "back-if-unfit": "roll-back-if-failed", "leave-out": "exclude"}
+EARLIER_NAMES: Final = {name.replace("_", "-"): now.replace("_", "-") for name, now in EARLIER_FIELDS.items()}
 """Options of earlier releases, which still work, and their present names."""
 app = typer.Typer(
     no_args_is_help=True,

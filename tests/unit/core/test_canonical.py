@@ -205,6 +205,8 @@ def test_admissions_pass_as_numbers_and_name_the_columns_that_an_event_has_then(
     assert len(texts) == 2
     told = decode_admissions(coded, [*texts, *texts, json.dumps({"turn": 9, "late_before_ms": 0})])
     assert [len(table) for table in log_of(told)] == [2, 1]
+    with pytest.raises(ValueError, match="1 of 3 events"):
+        decode_admissions(coded, texts[:1])
     disordered = told.take(pa.array([2, 1, 0]))
     assert [read_admission_caps(table) for table in log_of(disordered)] == [CAPS, None]
     assert comes_back(disordered, stored(log_of(rows.take(pa.array([2, 1, 0])))))

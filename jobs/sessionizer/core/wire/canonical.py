@@ -142,10 +142,15 @@ def coded_schema(canonical: pa.Schema) -> pa.Schema:
 
 
 def decode_admissions(rows: pa.Table, texts: Iterable[str]) -> pa.Table:
-    """Return rows of ``code_admissions`` with their admissions as JSON. ``texts``: those of all of its calls."""
-    by_code = dict(sorted((_code_of(text), text) for text in texts))
-    places = np.searchsorted(list(by_code), rows.column(ADMISSION).to_numpy()).astype(np.int32)
-    told = pa.DictionaryArray.from_arrays(pa.array(places), pa.array(by_code.values(), pa.string()))
+    """Return rows of ``code_admissions`` with their admissions as JSON. ``texts``: those of all of its calls.
+
+    Raises ValueError if a number has no text, because a wrong admission would change what is late.
+    """
+    by_code = {_code_of(text): text for text in texts}
+    places = pc.index_in(rows.column(ADMISSION).combine_chunks(), pa.array(list(by_code), pa.int64()))
+    if places.null_count:
+        raise ValueError(f"{places.null_count} of {rows.num_rows} events have an admission that no text explains")
+    told = pa.DictionaryArray.from_arrays(places, pa.array(list(by_code.values()), pa.string()))
     return rows.set_column(rows.schema.get_field_index(ADMISSION), ADMISSION, told)
 
 

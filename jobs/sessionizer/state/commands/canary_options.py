@@ -1,4 +1,4 @@
-"""Options of the canary of a new lineage, which most commands share. Their earlier names are in ``cli/app.py``."""
+"""Options of the canary of a new lineage, which most commands share. Their earlier names are in ``command.py``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _OPTION: Final = "option"
 EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}
-"""Fields of the forms of earlier releases, which runs by the API may still fill in, and their present names."""
+"""Fields of earlier releases, and their present names. Options with dashes, and runs by the API, may still use them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
