@@ -133,7 +133,8 @@ COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose
 stack-images:
 	$(PYTHON) docker/prepare_stack.py
 	@set -a; . docker/.env; set +a; \
-	for image in $$AIRFLOW_IMAGE $$DRIVER_IMAGE $$POSTGRES_IMAGE $$KAFKA_IMAGE $$S3_IMAGE; do \
+	case $$COMPOSE_FILE in *metrics*) METRICS=$$PROMETHEUS_IMAGE ;; esac; \
+	for image in $$AIRFLOW_IMAGE $$DRIVER_IMAGE $$POSTGRES_IMAGE $$KAFKA_IMAGE $$S3_IMAGE $$METRICS; do \
 	  case $$image in streaming-state-*) \
 	    docker build --quiet -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE \
 	      --build-arg GO_BASE=$$GO_IMAGE --target $${image#streaming-state-} -t $$image . || exit 1 ;; esac; done

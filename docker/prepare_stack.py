@@ -20,16 +20,22 @@ PORT: Final = (r"[1-9]\d{3,4}", "a port from 1024 on")
 FOLDER: Final = (r"[/.].*", "a path that begins with / or .")
 RULES: Final[Mapping[str, tuple[str, str]]] = {
     "COMPOSE_PROJECT_NAME": (r"[a-z0-9][a-z0-9_-]*", "small letters, digits, - and _"),
+    "COMPOSE_FILE": (
+        r"compose\.yaml(:compose\.metrics\.yaml)?",
+        "compose.yaml, or compose.yaml:compose.metrics.yaml",
+    ),
     "AIRFLOW_IMAGE": IMAGE,
     "DRIVER_IMAGE": IMAGE,
     "POSTGRES_IMAGE": IMAGE,
     "KAFKA_IMAGE": IMAGE,
     "S3_IMAGE": IMAGE,
+    "PROMETHEUS_IMAGE": IMAGE,
     "BASE_IMAGE": IMAGE,
     "GO_IMAGE": IMAGE,
     "AIRFLOW_PORT": PORT,
     "KAFKA_PORT": PORT,
     "S3_PORT": PORT,
+    "PROMETHEUS_PORT": PORT,
     "DAGS": FOLDER,
     "STREAMS": FOLDER,
     "WORKER_CORES": (r"[1-9]\d*", "a number of cores"),

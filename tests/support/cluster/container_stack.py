@@ -148,6 +148,7 @@ class ContainerStack:
         """Images, sizes and DAG files as in docker/.env."""
         airflow, kafka, s3 = self.ports
         ours = {"AIRFLOW_PORT": airflow, "KAFKA_PORT": kafka, "S3_PORT": s3, "STREAMS": self.streams}
+        ours |= {"COMPOSE_FILE": "compose.yaml"}  # without Prometheus
         kept = [line for line in (DOCKER / ".env").read_text().splitlines() if line.partition("=")[0] not in ours]
         return "\n".join([*kept, *(f"{name}={value}" for name, value in ours.items()), ""])
 

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCKER = REPOSITORY / "docker"
+METRICS = "compose.metrics.yaml"
 EXAMPLE = (DOCKER / ".env.example").read_text()
+SPARK_DEFAULTS = (DOCKER / "spark-defaults.conf").read_text()
 PREPARE: dict[str, Any] = run_path(str(DOCKER / "prepare_stack.py"))
+
+
+def compose(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text())
+    return found
 
 
 def problems(text: str) -> list[str]:
@@ -35,6 +42,7 @@ def test_the_example_is_right() -> None:
     [
         ("AIRFLOW_PORT=80", "AIRFLOW_PORT"), ("AIRFLOW_PORT=", "AIRFLOW_PORT"), ("DAGS=dags", "DAGS"),
         ("WORKER_MEMORY=2", "WORKER_MEMORY"), ("WORKER_CORES=0", "WORKER_CORES"), ("POSTGRES_IMAGE=", "POSTGRES_IMAGE"),
+        ("COMPOSE_FILE=compose.metrics.yaml", "COMPOSE_FILE"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(line: str, named: str) -> None:
@@ -59,9 +67,9 @@ def test_secrets_are_made_once_and_for_our_user_alone(tmp_path: Path) -> None:
 
 
 def test_the_stack_names_each_setting_and_secret_that_there_is() -> None:
-    text = (DOCKER / "compose.yaml").read_text()
-    stack = yaml.safe_load(text)
-    of_make = {"BASE_IMAGE", "GO_IMAGE", "COMPOSE_PROJECT_NAME"}
+    stack = compose("compose.yaml")
+    text = "".join((DOCKER / name).read_text() for name in ("compose.yaml", METRICS))
+    of_make = {"BASE_IMAGE", "GO_IMAGE", "COMPOSE_PROJECT_NAME", "COMPOSE_FILE"}
     assert set(re.findall(r"\$\{(\w+)\}", text)) | of_make == set(PREPARE["RULES"])
     assert set(stack["secrets"]) == set(PREPARE["SECRETS"])
     used = {secret for service in stack["services"].values() for secret in service.get("secrets", ())}
@@ -69,11 +77,46 @@ def test_the_stack_names_each_setting_and_secret_that_there_is() -> None:
 
 
 def test_every_long_lived_part_has_a_health_check_and_no_port_is_open_to_others() -> None:
-    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    services = {**compose(METRICS)["services"], **compose("compose.yaml")["services"]}
+    assert "prometheus" in services
     assert {name for name, each in services.items() if each["healthcheck"].get("disable")} == {"airflow-init"}
     ports = [port for each in services.values() for port in each.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_metrics_add_prometheus_and_variables_of_airflow_alone() -> None:
+    stack, more = compose("compose.yaml"), compose(METRICS)
+    assert re.search(r"^COMPOSE_FILE=compose.yaml$", EXAMPLE, re.MULTILINE), "it is not in the default stack"
+    assert set(more["services"]) - set(stack["services"]) == {"prometheus"}
+    otlp = {
+        "AIRFLOW__METRICS__OTEL_ON": "True",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://prometheus:9090/api/v1/otlp",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+    }
+    senders = {name: each for name, each in more["services"].items() if name != "prometheus"}
+    drivers = senders.pop("scheduler")
+    assert drivers == {"environment": {**otlp, "SPARK_UI_ENABLED": "true"}}
+    assert senders == {name: {"environment": otlp} for name in ("api-server", "dag-processor", "triggerer")}
+
+
+def test_prometheus_reads_the_drivers_where_the_stack_has_them() -> None:
+    prometheus = compose(METRICS)["services"]["prometheus"]
+    (command,) = prometheus["command"]
+    given = dict(volume.split(":")[:2] for volume in prometheus["volumes"])
+    assert given["./prometheus/prometheus.yaml"] == re.findall(r"^sed s/localhost:/scheduler:/g (\S+)", command)[0]
+    (written,) = re.findall(r"--config.file=(\S+)", command)
+    assert f">{written} " in command
+    configuration = yaml.safe_load((DOCKER / "prometheus" / "prometheus.yaml").read_text())
+    # relative to the file that was written
+    assert [given[f"./prometheus/{name}"] for name in configuration["rule_files"]] == ["/tmp/rules.yaml"]  # noqa: S108
+    (targets,) = [each["targets"] for job in configuration["scrape_configs"] for each in job["static_configs"]]
+    assert all(target.startswith("localhost:") for target in targets)
+
+
+def test_the_driver_has_a_ui_only_for_prometheus() -> None:
+    assert re.search(r"^spark.ui.enabled +\$\{env:SPARK_UI_ENABLED\}$", SPARK_DEFAULTS, re.MULTILINE)
+    assert "SPARK_UI_ENABLED=false" in stages()["runtime"]
 
 
 def test_the_stream_of_the_stack_is_that_of_the_demo_but_for_its_source() -> None:
@@ -87,7 +130,7 @@ def stages() -> dict[str, str]:
     return {name: f"FROM {base}\n{text}" for base, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 
 
-@pytest.mark.parametrize("target", ["airflow", "driver", "postgres", "kafka", "s3"])
+@pytest.mark.parametrize("target", ["airflow", "driver", "postgres", "kafka", "s3", "prometheus"])
 def test_no_image_runs_as_root(target: str) -> None:
     found, users = stages(), []
     while target in found:
@@ -100,5 +143,5 @@ def test_no_image_runs_as_root(target: str) -> None:
 def test_without_a_registry_each_image_is_a_target_of_the_dockerfile() -> None:
     switched = dict(re.findall(r"(\w+_IMAGE)=(\w+)", (DOCKER / "without-registry").read_text()))
     built = {name for name, target in switched.items() if target in stages()}
-    assert built == {"POSTGRES_IMAGE", "KAFKA_IMAGE", "S3_IMAGE"}
+    assert built == {"POSTGRES_IMAGE", "KAFKA_IMAGE", "S3_IMAGE", "PROMETHEUS_IMAGE"}
     assert set(switched) - built == {"BASE_IMAGE", "GO_IMAGE"}
