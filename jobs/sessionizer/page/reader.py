@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
@@ -13,13 +14,13 @@ from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
+from sessionizer.lineage.active import locate_data
 from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.stream_spec.loading.folder import load_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
     from sessionizer.control.history.mark import Mark
     from sessionizer.control.history.sample import Sample
@@ -124,8 +125,13 @@ def _marks(view: StreamView, now: int) -> list[Mark]:
 
 
 def _savepoints(view: StreamView) -> set[str] | None:
+    if view.home is None:
+        return set()
+    folder = locate_data(view.home).savepoints
+    if not isinstance(folder, Path):  # the page's host needs no key for the store of the data
+        return None
     try:
-        return {entry.name for entry in list_entries(view.home.savepoints)} if view.home else set()
+        return {entry.name for entry in list_entries(folder)}
     except OSError:
         return None
 
