@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from sessionizer.causes.table import cause_of_error
+from sessionizer.causes.table import remedy_for
 from sessionizer_airflow.errors import SupervisionEnded
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
     """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has a remedy of its own."""
     if "remedy" in vars(error):
         return error.remedy
-    return ", ".join(filter(None, (cause_of_error(error).remedy, go_on)))
+    return ", ".join(filter(None, (remedy_for(error), go_on)))
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,13 +26,14 @@ class Cause:
 
 TERMINAL, TRANSIENT, UNCLEAR = Verdict
 
-_NAMELESS: Final = " …`"
-"""End of a command in a remedy that takes the name of the stream."""
+_COMMAND: Final = re.compile(r"`sessionizer [^`]*`")
+_NAMELESS: Final = "…"
+"""Place of the stream's name in a command of a remedy."""
 
 
 def name_stream(remedy: str, stream: str) -> str:
     """Return the ``remedy`` with its commands as they are typed for ``stream``."""
-    return remedy.replace(_NAMELESS, f" {stream}`")
+    return _COMMAND.sub(lambda command: command[0].replace(_NAMELESS, stream, 1), remedy)
 
 
 KILLED: Final = Cause(

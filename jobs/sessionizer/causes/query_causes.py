@@ -130,8 +130,8 @@ QUERY_CAUSES: Final = (
     ),
     QueryCause(
         "state_not_at_head", "the state does not match the checkpoint", TERMINAL,
-        "restore a savepoint (`sessionizer restore`), because the checkpoint lacks state. "
-        "`sessionizer checkpoint inspect` names the file. Do not edit it",
+        "restore a savepoint (`sessionizer restore … SAVEPOINT`), because the checkpoint lacks state. "
+        "`sessionizer checkpoint inspect CHECKPOINT` names the file. Do not edit it",
         signs=(
             "CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE",
             "Incomplete log file in the",

@@ -72,4 +72,4 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
 def remedy_for(error: SessionizerError) -> str:
     """Return a line of advice: the cause's remedy, unless the error knows more than its cause."""
     remedy, stream = error.advise() or cause_of_error(error).remedy, getattr(error, "stream", None)
-    return name_stream(remedy, stream) if isinstance(stream, str) else remedy
+    return name_stream(remedy, stream if isinstance(stream, str) else "STREAM")

@@ -177,7 +177,11 @@ class UpgradePlan:
             by = f", which ran by {self.ran_by}" if self.ran_by else ""
             back = f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
             return f"{back}{self.way_back.place}"
-        return "no rollback undoes it; `sessionizer restore` leads back to the savepoint that is made first"
+        return f"no rollback undoes it; {self._restore} leads back to the savepoint that is made first"
+
+    @property
+    def _restore(self) -> str:
+        return f"`sessionizer restore {self.stream} SAVEPOINT`"
 
     def lines(self) -> Iterator[str]:
         """Return the plan as lines for users."""
@@ -210,7 +214,7 @@ class UpgradePlan:
         elif self.request.stateless:
             yield f"  LOST: {self._left_behind}. Their events are read already, and come into no table"
             yield "  sessions that are over by the rules before are written"
-            yield "  the savepoint that is made first keeps them: `sessionizer restore` leads back to it"
+            yield f"  the savepoint that is made first keeps them: {self._restore} leads back to it"
         elif not self.migrations:
             yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
         else:

@@ -99,8 +99,8 @@ class NothingToSave(TerminalError):
 
     title = "there is nothing to save"
     remedy = (
-        "run the stream until it has committed a batch: `sessionizer run`. "
-        "`sessionizer state timeline` lists the batches that are kept"
+        "run the stream until it has committed a batch: `sessionizer run …`. "
+        "`sessionizer state timeline …` lists the batches that are kept"
     )
 
     def __init__(self, stream: str, cause: str) -> None:
@@ -113,7 +113,7 @@ class UnknownSavepoint(TerminalError):
 
     exit_code = 12
     title = "there is no such savepoint"
-    remedy = "choose a savepoint that `sessionizer savepoint list` shows. Use `--in` for another folder"
+    remedy = "choose a savepoint that `sessionizer savepoint list …` shows. Use `--in` for another folder"
 
     def __init__(self, savepoint: str, known: Iterable[str], until: str | None = None) -> None:
         self.savepoint, self.known = savepoint, tuple(known)
@@ -127,8 +127,8 @@ class UnusableSavepoint(TerminalError):
     exit_code = 17
     title = "the savepoint cannot be used"
     remedy = (
-        "use another complete savepoint (`sessionizer savepoint list`), or make a new one (`sessionizer savepoint "
-        "create`)"
+        "use another complete savepoint (`sessionizer savepoint list …`), or make a new one (`sessionizer savepoint "
+        "create …`)"
     )
 
     def __init__(self, savepoint: str, cause: str) -> None:

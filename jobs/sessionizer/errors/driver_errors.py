@@ -11,7 +11,7 @@ class LeaseHeld(TerminalError):
     exit_code = 14
     title = "another driver has the lease"
     verdict = Verdict.TRANSIENT
-    remedy = "look at the live driver with `sessionizer status`. End it with `sessionizer stop`"
+    remedy = "look at the live driver with `sessionizer status`. End it with `sessionizer stop …`"
 
     def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
         self.stream, self.uid, self.pid, self.host = stream, uid, pid, host

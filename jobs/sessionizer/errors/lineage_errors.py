@@ -88,7 +88,7 @@ class NothingToShow(TerminalError):
     """The ``stream`` has no batch that could be inspected: ``cause``."""
 
     title = "there is nothing to show"
-    remedy = "run `sessionizer state timeline` to list the batches that are kept. A stream that never ran has none"
+    remedy = "run `sessionizer state timeline …` to list the batches that are kept. A stream that never ran has none"
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
@@ -101,7 +101,7 @@ class BatchOutrun(TransientError):
     title = "the stream was faster"
     remedy = (
         "make another savepoint. If that happens repeatedly, stop the stream for it: `sessionizer savepoint create "
-        "--stop`"
+        "… --stop`"
     )
 
     def __init__(self, stream: str, batch_id: int, cause: str) -> None:
@@ -140,7 +140,10 @@ class NoWayBack(TerminalError):
 
     exit_code = 35
     title = "the lineage before cannot be resumed"
-    remedy = "restore a savepoint instead (`sessionizer savepoint list`, `sessionizer restore`). Nothing was changed"
+    remedy = (
+        "restore a savepoint instead (`sessionizer savepoint list …`, `sessionizer restore … SAVEPOINT`). "
+        "Nothing was changed"
+    )
 
     def __init__(self, stream: str, lineage: str, cause: str) -> None:
         self.stream, self.lineage, self.cause = stream, lineage, cause

@@ -108,7 +108,9 @@ class EventsGone(TerminalError):
 
     exit_code = 31
     title = "events are no longer in the source"
-    remedy = "put back what the plan names, or restore a savepoint that needs none of it (`sessionizer savepoint list`)"
+    remedy = (
+        "put back what the plan names, or restore a savepoint that needs none of it (`sessionizer savepoint list …`)"
+    )
 
     def __init__(self, stream: str, missing: Iterable[str]) -> None:
         self.stream, self.missing = stream, tuple(missing)

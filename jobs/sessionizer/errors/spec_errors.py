@@ -62,9 +62,10 @@ class InvalidSpec(TerminalError):
     def advise(self) -> str:
         """Return the command or the file that mends the field."""
         if self.field == "key_groups" and self.allowed.startswith("Run `sessionizer rescale`"):
-            return "run `sessionizer rescale`, or put key_groups back in the stream's spec"
+            return "run `sessionizer rescale …`, or put key_groups back in the stream's spec"
         if self.field.startswith("source.") and self.allowed.startswith("Run `sessionizer switch`"):
-            return f"run `sessionizer switch` for the other source, or put {self.field} back in the stream's spec"
+            switch = "`sessionizer switch … --start-at WHERE`"
+            return f"run {switch} for the other source, or put {self.field} back in the stream's spec"
         if self.field.startswith("-") or self.field.isupper() or (self.field in IDS and self.file is None):
             return f"give another {self.field}"
         if self.field == STREAMS_FOLDER:

@@ -62,7 +62,7 @@ class DataAway(TransientError):
     title = "its data is not there"
     remedy = (
         "mount what the message names. If a table is gone for good, `sessionizer run … --accept-tables` makes it anew. "
-        "If a checkpoint is gone, restore a savepoint (`sessionizer savepoint list`)"
+        "If a checkpoint is gone, restore a savepoint (`sessionizer savepoint list …`)"
     )
 
     def __init__(self, stream: str, what: str, location: str) -> None:
@@ -114,7 +114,7 @@ class RowsMissing(TerminalError):
     exit_code = 39
     title = "a table lacks rows"
     remedy = (
-        "put the table back, or restore a savepoint from before (`sessionizer savepoint list`). To continue without "
+        "put the table back, or restore a savepoint from before (`sessionizer savepoint list …`). To continue without "
         "the rows: `sessionizer run … --accept-tables`"
     )
 
@@ -133,8 +133,8 @@ class RowsGone(TerminalError):
     exit_code = 60
     title = "deleted rows cannot come back"
     remedy = (
-        "restore another savepoint (`sessionizer savepoint list`), one of the active lineage if there is one. Or start "
-        "over from the source: `sessionizer seed … --history source --backfill --start-over`. Nothing was changed"
+        "restore another savepoint (`sessionizer savepoint list …`), one of the active lineage if there is one. Or "
+        "start over from the source: `sessionizer seed … --history source --backfill --start-over`. Nothing was changed"
     )
 
     def __init__(self, stream: str, location: str, version: int, cause: str) -> None:

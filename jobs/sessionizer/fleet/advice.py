@@ -81,7 +81,7 @@ def _describe_supervisor(name: str, seen: DriverStatus, record: SupervisionRecor
 def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
     """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
     how = f"{_unpause(name)}, if it is paused"
-    return f"{record.last_failure}. What to do: {record.remedy}. To resume: {how}"
+    return f"{record.last_failure}. What to do: {name_stream(record.remedy, name)}. To resume: {how}"
 
 
 def _unpause(name: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.cause import name_stream
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Health, Problem
 from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
@@ -89,7 +90,7 @@ def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, n
     if after.ailment is Problem.STRAGGLER and beat is not None and beat.straggler is not None:
         straggler = beat.straggler
         reason = f"{straggler.line}, for {describe_duration(now_ms - straggler.since)}"
-        return Kind.STRAGGLER, reason, STRAGGLER_REMEDIES[straggler.kind]
+        return Kind.STRAGGLER, reason, name_stream(STRAGGLER_REMEDIES[straggler.kind], stream)
     return Kind.RECOVERED, f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}", ""
 
 

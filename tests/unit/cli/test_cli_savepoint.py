@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
@@ -87,7 +88,7 @@ def test_what_is_wrong_is_told_with_a_way_out(
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()
     reviewed(told.out)
-    assert f"remedy: {CAUSES['UnusableSavepoint'].remedy}" in told.err
+    assert f"remedy: {name_stream(CAUSES['UnusableSavepoint'].remedy, 'STREAM')}" in told.err
     savepoint.manifest.write_text("{")
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     assert "damaged" in capsys.readouterr().err

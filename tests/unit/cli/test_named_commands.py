@@ -1,4 +1,4 @@
-"""Each command that a remedy names exists, with its options. Each terminal cause of a source names one."""
+"""Each command that a remedy names can be pasted. Each terminal cause of a source names one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 import typer
 
 from sessionizer import errors
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.cli.app import app
+from sessionizer.control.history.straggler import STRAGGLER_REMEDIES
 from sessionizer.errors import Verdict
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
 from sessionizer.lineage.figures import Figures
+from support.expected.error_examples import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +41,10 @@ WITH_MORE: Final = (
 )
 """Errors of which the command line says more than the cause."""
 REMEDIES: Final = {
-    **{name: cause.remedy for name, cause in CAUSES.items()},
-    **{f"{number}: {type(error).__name__}": remedy_for(error) for number, error in enumerate(WITH_MORE)},
+    **{name: name_stream(cause.remedy, "clicks") for name, cause in CAUSES.items()},
+    **{f"{number}: {type(error).__name__}": remedy_for(error) for number, error in enumerate([*WITH_MORE, *EXAMPLES])},
     "a late backlog": LATE,
+    **{f"a straggler: {kind}": name_stream(remedy, "clicks") for kind, remedy in STRAGGLER_REMEDIES.items()},
 }
 
 
@@ -48,8 +52,8 @@ def commands_in(remedy: str) -> list[list[str]]:
     return [shlex.split(found)[1:] for found in COMMAND.findall(remedy)]
 
 
-def unknown_words(words: list[str]) -> Iterator[str]:
-    """The words of a command line that name no command and no option of it."""
+def faults(words: list[str]) -> Iterator[str]:
+    """The words of a command line that name no command and no option of it, and the arguments that it lacks."""
     command: Any = typer.main.get_command(app)
     rest = list(words)
     while hasattr(command, "commands") and rest:
@@ -58,13 +62,23 @@ def unknown_words(words: list[str]) -> Iterator[str]:
             yield rest[0]
             return
         command, rest = found, rest[1:]
-    known = {name for parameter in command.params for name in parameter.opts}
-    yield from (word for word in rest if word.startswith("-") and word not in known)
+    options = {name: each for each in command.params for name in each.opts if each.param_type_name == "option"}
+    needed = [each.name for each in command.params if each.param_type_name == "argument" and each.required]
+    given, left = 0, iter(rest)
+    for word in left:
+        if not word.startswith("-"):
+            given += 1
+        elif word not in options:
+            yield word
+        elif not options[word].is_flag:
+            next(left, None)
+    yield from needed[given:]
 
 
 @pytest.mark.parametrize("name", REMEDIES)
-def test_a_remedy_names_commands_that_there_are(name: str) -> None:
-    assert {word for words in commands_in(REMEDIES[name]) for word in unknown_words(words)} == set()
+def test_the_commands_of_a_remedy_can_be_pasted(name: str) -> None:
+    commands = commands_in(REMEDIES[name])
+    assert [words for words in commands if "…" in words or list(faults(words))] == []
 
 
 @pytest.mark.parametrize("name", OF_SOURCES)
@@ -73,7 +87,9 @@ def test_what_is_wrong_with_a_source_has_a_command(name: str) -> None:
     assert commands_in(CAUSES[name].remedy)
 
 
-def test_a_word_that_is_no_command_is_found() -> None:
-    assert list(unknown_words(["switsch"])) == ["switsch"]
-    assert list(unknown_words(["switch", "--accept-lost", "clicks"])) == ["--accept-lost"]
-    assert list(unknown_words(["spec", "check", "--deep", "clicks"])) == []
+def test_what_is_wrong_with_a_command_is_found() -> None:
+    assert list(faults(["switsch"])) == ["switsch"]
+    assert list(faults(["switch", "--accept-lost", "clicks"])) == ["--accept-lost"]
+    assert list(faults(["spec", "check", "--deep", "clicks"])) == []
+    assert list(faults(["savepoint", "list"])) == ["stream"]
+    assert list(faults(["run", "--until", "caught-up"])) == ["stream"]

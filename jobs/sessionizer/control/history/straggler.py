@@ -50,7 +50,7 @@ class StragglerKind(StrEnum):
 
 
 STRAGGLER_REMEDIES: Final = {
-    StragglerKind.KEY_GROUP: "raise key_groups (`sessionizer rescale`), if no key of the group is the cause",
+    StragglerKind.KEY_GROUP: "raise key_groups (`sessionizer rescale …`), if no key of the group is the cause",
     StragglerKind.KEY: "see whether the key is one user: a bot or a default id needs a cap (rules.max_events)",
     StragglerKind.PARTITION: "see why the producer writes most events to it: its key, or a partition that came back",
 }

@@ -106,7 +106,7 @@ def _refuse(stream: str, change: Change) -> Difference | None:
         kind = "source of another type" if change.field == "source.format" else "source re-pointed"
         return judge_change(
             change, kind, Verdict.INCOMPATIBLE, "where the other source begins must be said",
-            f"Run `sessionizer switch {stream} --start-at …`",
+            f"Run `sessionizer switch {stream} --start-at WHERE`",
         )  # fmt: skip
     if change.field in _ANOTHER_STREAM:
         kind, reason = _ANOTHER_STREAM[change.field]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.causes.cause import name_stream
 from sessionizer.deployment.refusals import MIGRATIONS
 from sessionizer.deployment.verdicts.engine import engine_differences
 from sessionizer.deployment.verdicts.fields import judge_field
@@ -38,8 +40,9 @@ def judge(
     that this release can bring to its own.
     """
     effects = MigrationEffects.of(pending)
+    stream, engine = _name_of(before.spec, now.spec), engine_differences(before, now, revisions)
     found = [
-        *engine_differences(before, now, revisions),
+        *(replace(each, remedy=name_stream(each.remedy, stream)) for each in engine),
         *spec_differences(before.spec, now.spec, state, tables or SinkColumns(), effects),
     ]
     return tuple(sorted(found, key=lambda each: -_ORDER.index(each.verdict)))
@@ -49,7 +52,7 @@ def spec_differences(
     before: Document, now: Document, state: OpenState, tables: SinkColumns, effects: MigrationEffects
 ) -> Iterator[Difference]:
     """Yield the differences of two specs."""
-    stream = str(now.get("name", before.get("name", "")))
+    stream = _name_of(before, now)
     for change in changes_between(dict(leaves(before)), dict(leaves(now))):
         if change.field in WITHOUT_EFFECT:
             reason = "it is shown, or configures work beside the stream"
@@ -66,6 +69,10 @@ def spec_differences(
         yield judge_change(
             declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order"
         )
+
+
+def _name_of(before: Document, now: Document) -> str:
+    return str(now.get("name", before.get("name", "")))
 
 
 def _ids(migrations: list[Mapping[str, Any]] | None) -> str | None:

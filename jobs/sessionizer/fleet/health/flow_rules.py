@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.causes.cause import name_stream
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
@@ -87,7 +88,8 @@ def judge_straggler(facts: HealthFacts) -> Finding | None:
     lasts = facts.now - straggler.since > TOLD_AFTER_MS
     word = Word.DEGRADED if lasts else Word.WARNING
     what = f"{straggler.line}, for {straggler.batches:,} batches"
-    return _progress(word, "straggler", what, straggler.since, STRAGGLER_REMEDIES[straggler.kind] if lasts else "")
+    remedy = name_stream(STRAGGLER_REMEDIES[straggler.kind], facts.name) if lasts else ""
+    return _progress(word, "straggler", what, straggler.since, remedy)
 
 
 def judge_source(facts: HealthFacts) -> Finding | None:
