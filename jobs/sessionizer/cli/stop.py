@@ -14,9 +14,11 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
+from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact
 
@@ -42,17 +44,22 @@ def stop(
     if not store_at(where.control).exists():
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
+    unfinished = read_unfinished(where, seen.owner, epoch_ms())
+    if unfinished is not None and unfinished.is_at_work:
+        typer.echo(f"stream {stream} has no driver to stop: {unfinished.standing}")
+        say(f"note: run the DAG {dag_id(stream, Verb.STOP)} if no driver should start afterwards")
+        return
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")
         note_unknown_stream(where)
         return
     if seen.uid not in ask_to_stop(where, why):
         request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more
+    _warn_of_supervisor(stream, seen)
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
         _tell_end(stream, seen.uid, _await_end(where, seen, wait), wait)
-    _warn_of_supervisor(seen)
 
 
 def _await_end(where: StreamHome, asked: DriverStatus, seconds: float) -> DriverStatus:
@@ -87,6 +94,7 @@ def _describe_end(seen: DriverStatus) -> str:
     return f"{record.outcome}{after}{because}"
 
 
-def _warn_of_supervisor(seen: DriverStatus) -> None:
-    if seen.desired.at and seen.desired.state is DesiredState.RUNNING:
-        say(f"note: {seen.desired.by} wants it RUNNING: a supervisor will start it again unless told otherwise")
+def _warn_of_supervisor(stream: str, seen: DriverStatus) -> None:
+    """Say that a supervisor starts the stream again: a driver that Airflow launched has one."""
+    if seen.desired.state is DesiredState.RUNNING and (seen.desired.at or seen.launch is not None):
+        say(f"note: a supervisor starts the next driver. To keep the stream stopped, run {dag_id(stream, Verb.STOP)}")

@@ -18,6 +18,7 @@ from sessionizer.control.records.exit_record import (
     stop_requested,
     write_exit,
 )
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 
@@ -93,6 +94,23 @@ def test_a_supervisor_that_would_start_it_again_is_mentioned(platform: Platform,
     _, home = platform.drive("visits")
     write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
     reviewed(platform.call("stop", "visits", "--wait", "0").stderr)
+
+
+def test_a_driver_of_airflow_has_a_supervisor_though_no_user_has_set_a_desired_state(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    assert "visits.stop" not in platform.call("stop", "visits", "--wait", "0").stderr
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 1, log="a.log"))
+    assert "visits.stop" in platform.call("stop", "visits", "--wait", "0").stderr
+
+
+def test_a_command_that_has_the_stream_is_not_asked_to_stop(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    write_desired(home, DesiredState.MAINTENANCE, by="olga", why="restore visits")
+    result = platform.call("stop", "visits")
+    assert (result.exit_code, "restore visits" in result.stdout, "visits.stop" in result.stderr) == (0, True, True)
+    assert not stop_requested(home, "driver-1")
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon"])
