@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,7 +24,7 @@ from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sessionizer.control.records.heartbeat import Heartbeat
     from sessionizer.control.status.driver_status import DriverStatus
@@ -41,13 +42,14 @@ _COLOURS: Final = {
 _COLOURS_OF_HEALTH: Final = {
     Word.HEALTHY: "green", Word.WARNING: "cyan", Word.UNKNOWN: "yellow", Word.DEGRADED: "yellow", Word.DOWN: "red",
 }  # fmt: skip
-_NOT_IN_ADVICE: Final = frozenset(
+_TOLD_ELSEWHERE: Final = frozenset(
     {
-        "falling_behind", "catching_up", "lagging", "rows_refused", "rows_late", "old_events", "watermark_halted",
-        "disk_full", "disk_low", "savepoint_overdue",
+        "starting", "stopping", "restarting", "unreadable", "damaged_record", "invalid_spec", "orphan", "silent",
+        "not_stopped", "waiting", "backing_off", "no_progress", "given_up", "command", "stuck_command", "canary",
+        "canary_failed", "upgrade_waits",
     }
 )  # fmt: skip
-"""Rules of findings that the line of advice does not tell."""
+"""Rules of findings that the column of the state or another line tells."""
 _WIDTH_OF_A_FILE: Final = 200
 
 
@@ -63,7 +65,7 @@ def status(
     if stream:
         found = [one_stream(platform, folder, stream)]
     else:
-        found = [view for view in all_streams(platform, folder) if view.specified or view.is_orphan]
+        found = [view for view in all_streams(platform, folder) if view.is_listed]
     if as_json:
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
     else:
@@ -82,7 +84,7 @@ def status(
 def _lines(view: StreamView) -> list[str]:
     """Return the facts for which no column has room."""
     lines = [line for line in (view.running, view.advice, view.operation_line) if line]
-    lines += [finding.line for finding in view.health.findings if finding.rule in _NOT_IN_ADVICE]
+    lines += _findings(view)
     if view.other_python is not None:
         lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")
     if view.bundle is not None:
@@ -101,6 +103,14 @@ def _lines(view: StreamView) -> list[str]:
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines
+
+
+def _findings(view: StreamView) -> Iterator[str]:
+    """Yield the findings on its health that no other line tells. A remedy is told once."""
+    for finding in view.health.findings:
+        if finding.rule in _TOLD_ELSEWHERE or (finding.rule == "no_driver" and view.advice):
+            continue
+        yield replace(finding, what_to_do="").line if finding.what_to_do == view.advice else finding.line
 
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:

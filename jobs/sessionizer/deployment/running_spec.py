@@ -153,7 +153,7 @@ def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     fields = ", ".join(change.field for change in changes)
     return (
         f"spec changed: {fields}. To apply it, run "
-        f"`sessionizer run {stream} --apply`, or use the form of {dag_id(stream, Verb.START)}{others}"
+        f"`sessionizer apply {stream}`, or use the form of {dag_id(stream, Verb.START)}{others}"
     )
 
 

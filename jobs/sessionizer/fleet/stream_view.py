@@ -99,6 +99,11 @@ class StreamView:
         return not self.specified and self.owner.state.is_live
 
     @property
+    def is_listed(self) -> bool:
+        """Whether it is listed: it has a spec, or a driver or an unfinished command without one."""
+        return self.specified or self.is_orphan or self.unfinished is not None
+
+    @property
     def damage_lines(self) -> list[str]:
         """Line for each damaged record, with the remedy."""
         return [f"damaged: {error} → {remedy_for(error)}" for error in self.damages]

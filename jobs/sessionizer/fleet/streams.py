@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.deployment.waiting import find_waiting, what_follows
-from sessionizer.errors import SessionizerError, UnknownStream
+from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.damages import find_damaged_records
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -52,10 +54,11 @@ def all_streams(platform: Path, specs: Path, load: Callable[[Path], StreamSpec] 
     The problem of a stream is in its view. Raises InvalidSpec if the folder, ControlUnreachable if the platform's home
     cannot be listed.
     """
-    files = spec_files(specs)
-    for file in files:
-        yield _view_file(file, platform, load)
-    named = {file.stem for file in files}
+    named = defaultdict(list)
+    for file in spec_files(specs):
+        named[file.stem].append(file)
+    for name, files in named.items():
+        yield _view_files(name, files, platform, load)
     for home in stream_homes(platform):
         if home.name not in named:
             yield view_home(home)
@@ -64,14 +67,14 @@ def all_streams(platform: Path, specs: Path, load: Callable[[Path], StreamSpec] 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     """Return the stream ``name``.
 
-    Raises UnknownStream if it has no spec and no driver lives, DuplicateStream, InvalidSpec, DamagedFile,
-    ControlUnreachable.
+    Raises UnknownStream if it has no spec, no live driver and no unfinished command. Raises DuplicateStream,
+    InvalidSpec, DamagedFile, ControlUnreachable.
     """
     try:
         return view_spec(find_stream(specs, name), platform)
     except UnknownStream:
         view = view_home(StreamHome.of(platform, name))
-        if view.is_orphan:
+        if view.is_listed:
             return view
         raise
 
@@ -158,14 +161,18 @@ def _canary_line(home: StreamHome, canary: CanaryRecord) -> str:
 def view_home(home: StreamHome) -> StreamView:
     """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
     now = epoch_ms()
+    driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
+    unfinished = _unfinished(home, driver, now)
     view = StreamView(
         name=home.name,
         home=home,
         specified=_has_spec_elsewhere(home),
-        driver=_driver(home, now),
-        supervision=SUPERVISION_FILE.of(home).read(),
+        driver=driver,
+        supervision=supervision,
+        advice=advice_on(home, driver, supervision, unfinished) if unfinished else None,
+        unfinished=unfinished,
     )
-    if view.is_orphan:
+    if view.is_orphan and unfinished is None:
         view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
     return replace(view, health=health_of(view, None, now))
 
@@ -178,32 +185,41 @@ def _has_spec_elsewhere(home: StreamHome) -> bool:
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
 
 
-def _view_file(file: Path, platform: Path, load: Callable[[Path], StreamSpec]) -> StreamView:
-    """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver."""
+def _view_files(name: str, files: list[Path], platform: Path, load: Callable[[Path], StreamSpec]) -> StreamView:
+    """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver.
+
+    Two files of one name are a problem, too, because Airflow makes no DAGs of either.
+    """
     try:
-        return view_spec(load(file), platform)
+        if len(files) > 1:
+            raise DuplicateStream(name, files)
+        return view_spec(load(files[0]), platform)
     except SessionizerError as error:
         told = f"{error} → {remedy_for(error)}"
         try:
-            home = StreamHome.of(platform, file.stem)
+            home = StreamHome.of(platform, name)
             now = epoch_ms()
             driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
         except SessionizerError as unseen:
-            blind = StreamView(name=file.stem, home=None, problem=unseen, advice=told)
+            blind = StreamView(name=name, home=None, problem=unseen, advice=told)
             return replace(blind, health=health_of(blind, None, epoch_ms()))
-        unfinished = None
-        with suppress(SessionizerError):
-            unfinished = read_unfinished(home, driver.owner, now)
         view = StreamView(
-            name=file.stem,
+            name=name,
             home=home,
             problem=error,
             driver=driver,
             supervision=supervision,
             advice=told,
-            unfinished=unfinished,
+            unfinished=_unfinished(home, driver, now),
         )
         return replace(view, health=health_of(view, None, now))
+
+
+def _unfinished(home: StreamHome, driver: DriverStatus, now: int) -> UnfinishedOperation | None:
+    """Return the command that has a stream without a spec that can be read. None also if its record is damaged."""
+    with suppress(SessionizerError):
+        return read_unfinished(home, driver.owner, now)
+    return None
 
 
 def _driver(home: StreamHome, now: int) -> DriverStatus:

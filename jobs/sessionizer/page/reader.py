@@ -55,7 +55,7 @@ class PageReader:
             now = epoch_ms()
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
                 found = all_streams(self.home, self.streams, self._load)
-                views = [view for view in found if view.specified or view.is_orphan]
+                views = [view for view in found if view.is_listed]
                 rows = [stream_row(view, _marks(view, now), now) for view in self._judge(views)]
                 self._fleet = {"at": now, "streams": rows}
             return self._fleet

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.airflow_records import (
     PAUSE_FILE,
     TOLD_OF_UNWATCHED,
@@ -41,12 +42,14 @@ DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOP
 class UnwatchedStream:
     """Stream ``name`` that should run, ``silence`` ms after the last act of its driver or supervisor.
 
-    If its driver lives, ``silence`` counts from the end of the last watch.
+    If its driver lives, ``silence`` counts from the end of the last watch. ``problem``: the error of its spec, which
+    therefore has no DAGs.
     """
 
     name: str
     seen: DriverStatus
     silence: int
+    problem: SessionizerError | None = None
 
     @property
     def line(self) -> str:
@@ -60,11 +63,14 @@ class UnwatchedStream:
     @property
     def what_to_do(self) -> str:
         """The remedy: resume supervision, or set the desired state to stopped."""
+        if self.problem is not None:
+            return f"{remedy_for(self.problem)}, because a broken spec has no DAGs"
+        again = f"unpause {dag_id(self.name, Verb.SUPERVISE)}"
         if self.seen.state not in DOWN:
-            again = f"unpause {dag_id(self.name, Verb.SUPERVISE)}, or put its DAG file back"
-            return f"{again}, or stop the driver with `sessionizer stop {self.name}`"
-        watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and check that Airflow's scheduler and triggerer run"
-        return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it should not run"
+            again += ", or put its DAG file back"
+        else:
+            again += " and check that Airflow's scheduler and triggerer run"
+        return f"{again}, or run {dag_id(self.name, Verb.STOP)} if it should not run"
 
 
 def report_unwatched(
@@ -77,6 +83,9 @@ def report_unwatched(
     found = []
     for view in all_streams(platform_home, streams):
         if not view.specified:
+            continue
+        if view.driver is None:
+            say(f"{view.name} cannot be examined: {view.problem}")
             continue
         stream, home = find_unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
         note_pause(home)
@@ -109,10 +118,12 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStr
         return None
     if seen.state not in DOWN:
         silence = now_ms - _last_watch(view, now_ms) if seen.state.is_live else 0
-        return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
-    launched_at = view.driver.launch.at if view.driver and view.driver.launch else 0
-    silence = now_ms - _last_move(seen, record, launched_at)
-    return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
+    else:
+        launched_at = view.driver.launch.at if view.driver and view.driver.launch else 0
+        silence = now_ms - _last_move(seen, record, launched_at)
+    if silence <= patience:
+        return None
+    return UnwatchedStream(name=view.name, seen=seen, silence=silence, problem=view.problem)
 
 
 def _last_watch(view: StreamView, now_ms: int) -> int:

@@ -12,8 +12,10 @@ from sessionizer.cli.app import app
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
+from sessionizer.control.records.airflow_records import PAUSE_FILE, PauseRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
@@ -196,12 +198,22 @@ def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewe
     platform.add("visits", text.replace("key: u", "key: lower(u)") + "rules:\n  gap_timeout: 5 minutes\n")
     shown = platform.call("status").stdout
     assert "visits: spec changed: mapping.key, rules.gap_timeout" in shown
-    reviewed(shown.splitlines()[5:])
+    reviewed(shown.splitlines()[6:])
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["spec_changes"] == [
         {"field": "mapping.key", "before": "u", "now": "lower(u)"},
         {"field": "rules.gap_timeout", "before": "30 minutes", "now": "5 minutes"},
     ]
+
+
+def test_a_word_that_no_other_line_explains_has_a_line_of_its_own(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits", batch_id=1)
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 1, log="a.log"))
+    assert below_table(platform).strip() == ""
+    PAUSE_FILE.of(home).write(PauseRecord(paused=True, at=epoch_ms()))
+    assert below_table(platform).startswith("visits: degraded: ")
+    assert "unpause visits.supervise" in below_table(platform)
 
 
 def test_a_drained_stream_is_over(platform: Platform) -> None:

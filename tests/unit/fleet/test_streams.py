@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.status.driver_status import State
-from sessionizer.errors import ControlUnreachable, InvalidSpec
+from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec
 from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
@@ -64,6 +68,27 @@ def test_a_home_that_cannot_be_looked_into_is_its_own_problem(platform: Platform
     assert found["visits"].state == State.RUNNING
     with pytest.raises(ControlUnreachable):
         _ = found["clicks"].owner
+
+
+def test_two_files_of_one_name_are_one_stream_with_a_problem(platform: Platform) -> None:
+    """Airflow makes no DAGs of either."""
+    platform.add("clicks")
+    platform.drive("clicks")
+    (platform.streams / "clicks.yml").write_text((platform.streams / "clicks.yaml").read_text())
+    (view,) = all_streams(platform.home, platform.streams)
+    assert (view.state, view.owner.state, view.health.rule) == (INVALID, State.RUNNING, "invalid_spec")
+    assert isinstance(view.problem, DuplicateStream)
+
+
+def test_a_command_without_a_process_is_seen_though_the_spec_was_removed(platform: Platform) -> None:
+    home = StreamHome.of(platform.home, "clicks")
+    home.prepare()
+    assert not views(platform)["clicks"].is_listed
+    record = new_operation(home, "restore", "0123456789abcdef", "olga", ("a", 3), savepoint="nightly")
+    write_operation(home, replace(record, step_at=1))
+    view = views(platform)["clicks"]
+    assert (view.is_listed, view.is_orphan, view.health.rule) == (True, False, "stuck_command")
+    assert "restore clicks nightly" in platform.call("status").stdout
 
 
 def test_a_file_whose_name_no_stream_may_have(platform: Platform) -> None:

@@ -66,15 +66,16 @@ def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     """Judge whether the supervisor in Airflow acts: its DAG is not paused, and it has looked lately."""
     if facts.is_drained:
         return None
-    if facts.paused:
+    if facts.paused and facts.problem is None:
         return judge_pause(facts.name, seen)
     if facts.looked_at is None or not _needs_supervisor(seen):
         return None
     silence = facts.now - facts.looked_at
     if silence <= ACTED_WITHIN_MS:
         return None
-    what = f"no supervisor has looked at it for {describe_duration(silence)}"
-    return _supervision(_word_without(seen), UNWATCHED, f"{what}: {_so(seen)}", facts.looked_at, _resume(facts.name))
+    what = f"no supervisor has looked at it for {describe_duration(silence)}: {_so(seen)}"
+    how = _resume(facts.name) if facts.problem is None else facts.advice or ""  # a broken spec has no DAG to unpause
+    return _supervision(_word_without(seen), UNWATCHED, what, facts.looked_at, how)
 
 
 def judge_pause(name: str, seen: DriverStatus) -> Finding | None:
@@ -82,8 +83,7 @@ def judge_pause(name: str, seen: DriverStatus) -> Finding | None:
     if not _needs_supervisor(seen):
         return None
     what = f"its supervisor {dag_id(name, Verb.SUPERVISE)} is paused: {_so(seen)}"
-    stop = f"`sessionizer stop {name}` if it should not run"
-    how = f"unpause {dag_id(name, Verb.SUPERVISE)}, or {stop}"
+    how = f"unpause {dag_id(name, Verb.SUPERVISE)}, or run {dag_id(name, Verb.STOP)} if it should not run"
     return _supervision(_word_without(seen), PAUSED, what, None, how)
 
 

@@ -65,6 +65,23 @@ def test_a_live_driver_that_is_silent_counts_as_well(platform: Platform, said: H
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
 
 
+def test_a_file_of_no_stream_hides_no_other_stream(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    (platform.streams / "Bad-Name.yaml").write_text("name: Bad-Name")
+    died(platform, "clicks", minutes_ago=20)
+    with pytest.raises(StreamFindings, match="clicks"):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert [alert.stream for alert in alerts] == ["clicks"]
+
+
+def test_a_broken_spec_has_no_dag_to_unpause(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    died(platform, "clicks", minutes_ago=20)
+    platform.add("clicks", "name: [")
+    with pytest.raises(StreamFindings) as caught:
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    remedy = PersonNeeded.wrap(caught.value).remedy
+    assert ("clicks.yaml" in remedy, "unpause" in remedy) == (True, False)
+
+
 def watched(home: StreamHome, *, minutes_ago: int, streams: Path | None = None) -> None:
     """The last watch ended then."""
     until = epoch_ms() - minutes_ago * MINUTE
@@ -86,7 +103,7 @@ def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
         with pytest.raises(StreamFindings) as caught:
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
         reviewed(caught.value)
-    assert "sessionizer stop clicks" in PersonNeeded.wrap(caught.value).remedy
+    assert "clicks.stop" in PersonNeeded.wrap(caught.value).remedy
     assert [(alert.kind, alert.stream) for alert in alerts] == [(Kind.UNWATCHED, "clicks")]
 
 
