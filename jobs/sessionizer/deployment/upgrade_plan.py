@@ -27,6 +27,7 @@ SAID: Final = {
     "CopyCheckpoint": "a native savepoint of the open sessions is made",
     "PrepareTables": "missing tables and columns are created",
     "WriteSpec": "the lineage goes on by the file",
+    "NotePrograms": "and by the installed programs",
     "StartLineage": "a new lineage begins with every open session, migrated if the file says so",
     "Compare": "its state is read back and compared",
     "SetPosition": "it gets the position in the source",

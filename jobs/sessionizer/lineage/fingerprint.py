@@ -92,9 +92,13 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
 
 
 def note_programs(home: StreamHome, lineage: str) -> None:
-    """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile."""
+    """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile.
+
+    The record stays if the engine here is of another line, because a lineage never goes on by that.
+    """
     kept, now = read_fingerprint(home, lineage), present_fingerprint()
-    write_fingerprint(home, lineage, replace(kept, code=now.code, versions={**kept.versions, **now.versions}))
+    if other_line(kept.versions, now.versions) is None:
+        write_fingerprint(home, lineage, replace(kept, code=now.code, versions={**kept.versions, **now.versions}))
 
 
 def require_same_engine(home: StreamHome, lineage: str) -> None:

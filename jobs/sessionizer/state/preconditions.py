@@ -121,8 +121,11 @@ def _require_lineage(home: StreamHome, record: OperationRecord, active: str | No
 
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
-    """Whether the operation has already given its lineage another spec, which is the last step of an apply."""
+    """Whether the operation has already given its lineage another spec, the decisive step of an apply in place.
+
+    A driver may have written a spec since the approval, but none since ``saved`` was noted, because it had ended.
+    """
     if not record.has_done(Reached.SAVED):
         return False
     kept = SPEC_FILE.of(home, record.lineage_from).require()
-    return kept is not None and kept.since >= record.begun_at
+    return kept is not None and kept.since >= record.step_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,7 +136,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in list_savepoints(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
-    saved = Operation(home, pending.record_step(Reached.SAVED), lambda: None)
+    saved = Operation(home, replace(pending, step=Reached.SAVED), lambda: None)
     assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
     assert read_canary(home, lineage) is None
     assert not applying(spark, stage).look().is_needed

@@ -103,7 +103,7 @@ def test_a_plan_counts_the_sessions_and_names_what_to_accept(home: StreamHome, l
     assert (found["unaccepted"], found["possible"], found["steps"]) == (["mapping.key"], False, [])
     accepted = plan(home, folder, "--accept", "mapping.key")
     assert (accepted["unaccepted"], accepted["possible"]) == ([], True)
-    assert accepted["steps"] == ["Stop", "CopyCheckpoint", "PrepareTables", "WriteSpec"]
+    assert accepted["steps"] == ["Stop", "CopyCheckpoint", "PrepareTables", "WriteSpec", "NotePrograms"]
     assert accepted["downtime"]["seconds"] > 0
     assert accepted["digest"] != found["digest"]
 

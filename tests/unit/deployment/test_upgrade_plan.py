@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
 
 FIRST = ("Stop", "WriteSavepoint", "PrepareTables")
-IN_PLACE = ("Stop", "CopyCheckpoint", "PrepareTables", "WriteSpec")
+IN_PLACE = ("Stop", "CopyCheckpoint", "PrepareTables", "WriteSpec", "NotePrograms")
 WITHOUT_CANARY = (*FIRST, "StartLineage", "Compare", "SetPosition", "Activate")
 IN_A_NEW_LINEAGE = (*WITHOUT_CANARY[:-1], "Canary", "Activate")
 HARMLESS = Difference("owner", "no effect", "web", "app", Verdict.NONE)

@@ -20,6 +20,8 @@ from sessionizer.state.commands.steps import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.lineage.canary.judge import Terms
@@ -63,7 +65,7 @@ class Apply(Command):
             *self._way_back(decision),
             PrepareTables(),
             *changes,
-            *(self.last_steps if decision.migrations or decision.request.stateless else ()),
+            *self._after(decision),
         )
         shown = tuple(type(step).__name__ for step in steps) if decision.is_possible else ()
         return Plan(
@@ -73,6 +75,13 @@ class Apply(Command):
             refusal=decision.refusal,
             is_needed=decision.changes_something,
         )
+
+    def _after(self, decision: UpgradePlan) -> Iterator[Step]:
+        """Yield the last steps that this decision needs. A new lineage has the installed programs from its begin."""
+        has_finished = decision.migrations or decision.request.stateless
+        for step in self.last_steps:
+            if has_finished if step == WriteFinishedSessions() else not decision.anew:
+                yield step
 
     def _way_back(self, decision: UpgradePlan) -> tuple[Step, ...]:
         """Return the steps before the first change. A copy of the stream needs none."""
@@ -92,7 +101,7 @@ class Apply(Command):
 
     @property
     def last_steps(self) -> tuple[Step, ...]:
-        """Steps that follow the activation: sessions that were over before a migration get into the tables."""
+        """Steps that follow the decisive change: sessions that were over before a migration get into the tables."""
         return (WriteFinishedSessions(),)
 
     @property

@@ -113,6 +113,11 @@ class WriteSpec(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotePrograms(Step):
+    """Record of the installed programs in the lineage that goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeepTypes(Step):
     """Record of the types of the new lineage's open events."""
 

@@ -9,7 +9,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.canary_options import ROLL_BACK_IF_FAILED, terms_of
 from sessionizer.state.commands.command import option
-from sessionizer.state.commands.steps import Prove
+from sessionizer.state.commands.steps import NotePrograms, Prove
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
@@ -71,3 +71,8 @@ class Upgrade(Apply):
     def first_steps(self) -> tuple[Step, ...]:
         """Steps that precede the stop of the driver."""
         return (Prove(),) if self.prove else ()
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Steps that follow the decisive change: a lineage that goes on in place gets the installed programs."""
+        return (NotePrograms(), *super().last_steps)

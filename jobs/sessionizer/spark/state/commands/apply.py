@@ -32,6 +32,7 @@ from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
+    NotePrograms,
     PrepareTables,
     WriteFinishedSessions,
     WriteSavepoint,
@@ -94,15 +95,6 @@ class ApplyRunner(SparkRunner):
         """Make the plan under the lease. Raises the errors of ``look``."""
         return self.look()
 
-    def find_activated(self, record: OperationRecord) -> str | None:
-        """Return the lineage of an earlier try that made the decisive change.
-
-        A driver may have written a spec since the approval. So a spec counts only if nothing is left to apply.
-        """
-        lineage = super().find_activated(record)
-        in_place = lineage is not None and lineage == record.lineage_from
-        return None if in_place and self._plan_of(self._committed()).is_needed else lineage
-
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only an apply has."""
         match step:
@@ -114,6 +106,8 @@ class ApplyRunner(SparkRunner):
                 self._write_finished(operation)
             case WriteSpec():
                 return self._write_spec(self._looked[0], operation)
+            case NotePrograms():
+                note_programs(self.home, self._activated(operation))
             case _:
                 return super().run_own(step, operation)
         return None
@@ -163,11 +157,15 @@ class ApplyRunner(SparkRunner):
         have_tables(self.spark, self.home, self._lasting(self.spec), examined.shapes(self.spec))
 
     def _write_finished(self, operation: Operation) -> None:
-        lineage = super().find_activated(operation.record)
-        assert lineage is not None  # noqa: S101  the step follows the activation
+        lineage = self._activated(operation)
         origin = ORIGIN_FILE.of(self.home, lineage).require()
         before = self._spec_before((origin.parent if origin else None) or lineage)
         write_finished_rows(self.spark, self.home, lineage, before, self._folder(operation), operation.permit)
+
+    def _activated(self, operation: Operation) -> str:
+        lineage = self.find_activated(operation.record)
+        assert lineage is not None  # noqa: S101  the steps that need it follow the decisive change
+        return lineage
 
     def _spec_before(self, lineage: str) -> tuple[StreamSpec, KeptTypes]:
         """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
@@ -198,8 +196,6 @@ class ApplyRunner(SparkRunner):
         self._require_whole(committed)
         operation.permit()
         write_lineage_spec(self.home, committed.lineage, new_record(self.home, self.spec))
-        if self.command.takes_programs:
-            note_programs(self.home, committed.lineage)
         self.say("lineage: goes by it")
         return committed.lineage
 

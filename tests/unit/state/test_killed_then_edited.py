@@ -1,0 +1,160 @@
+"""A command is killed after any step, and the stream's file is edited: the outcome that is told is the true one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.execution import execute
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    pending_operation,
+    read_operations,
+    require_no_operation,
+)
+from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
+from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.steps import Activate, WriteSpec
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
+from support.faults.lost_lease import lose_lease
+from support.verbs.command_plans import DIGEST, plans
+from support.verbs.scripted_runner import ScriptedRunner
+
+if TYPE_CHECKING:
+    from sessionizer.control.execution import Step
+    from sessionizer.home.stream_home import StreamHome
+
+OTHER = "f" * 16
+SINK = {"sink": {"path": None}, "source": {"format": "files", "path": "feed"}}
+BEFORE, APPROVED = {**SINK, "gap": 30}, {**SINK, "gap": 20}
+POINTS = [
+    (case, number, is_noted)
+    for case, (_, steps, _) in plans().items()
+    for number, step in enumerate(steps)
+    for is_noted in (False, True)[: 2 if step.noted else 1]
+]
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+@dataclass
+class Scene:
+    """A stream with two lineages, and a command of ``case`` on it that dies after step ``dies_after``.
+
+    ``is_noted``: the record had the step's stage by then.
+    """
+
+    home: StreamHome
+    case: str
+    dies_after: int
+    is_noted: bool
+    older: str
+    left: str
+
+    @classmethod
+    def set_up(cls, home: StreamHome, case: str, dies_after: int, *, is_noted: bool) -> Scene:
+        write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
+        older = start_lineage(home, spec=LineageSpec(BEFORE))
+        return cls(home, case, dies_after, is_noted, older, start_lineage(home, older, spec=LineageSpec(BEFORE)))
+
+    @property
+    def verb(self) -> str:
+        return plans()[self.case][0]
+
+    def kill(self) -> OperationRecord:
+        """Begin the command, which is killed. Returns its record as the next process reads it."""
+        record = new_operation(self.home, self.verb, DIGEST, "ann", (self.left, 7))
+        write_desired(self.home, DesiredState.MAINTENANCE, by="ann", why=self.verb, afterwards=record.wanted)
+        # a driver that was restarted after the approval has applied a change of the owner
+        write_lineage_spec(self.home, self.left, LineageSpec(BEFORE, since=epoch_ms()))
+        operation = Operation(self.home, record, acquire(self.home, f"{self.verb}-{record.id}").check)
+        with pytest.raises(Killed):
+            execute(operation, self._runner(dies=True))
+        lose_lease(self.home)
+        return pending_operation(self.home) or record
+
+    def type_again(self, record: OperationRecord) -> OperationRecord:
+        """Type the command again, whose file was edited. A restore and a rollback do not read the file."""
+        runner = self._runner(dies=False)
+        runner.digest = OTHER if COMMANDS[self.verb].reads_spec else DIGEST
+        return carry_out(self.home, record, "tests", 1, runner)
+
+    def has_changed(self) -> bool:
+        """Whether the stream goes on otherwise than before the command."""
+        kept = SPEC_FILE.of(self.home, self.left).require()
+        return active_lineage(self.home) != self.left or kept is None or kept.document != BEFORE
+
+    def _runner(self, *, dies: bool) -> ScriptedRunner:
+        _, steps, last = plans()[self.case]
+        ran: list[Step] = []
+
+        def work(step: Step, operation: Operation) -> str | None:
+            lineage = self._change(step, operation.record)
+            ran.append(step)
+            if dies and len(ran) == self.dies_after + 1:
+                if self.is_noted and step.noted is not None:
+                    operation.reached(step.noted)
+                raise Killed
+            return lineage
+
+        return ScriptedRunner(home=self.home, work=work, steps=steps, last=last, digest=DIGEST)
+
+    def _change(self, step: Step, record: OperationRecord) -> str | None:
+        """Make the decisive change as the real steps do, if ``step`` is one."""
+        if isinstance(step, WriteSpec):
+            write_lineage_spec(self.home, self.left, LineageSpec(APPROVED, since=epoch_ms()))
+            return self.left
+        if not isinstance(step, Activate):
+            return None
+        lineage = self.older
+        if record.verb != "rollback":
+            lineage = make_lineage(self.home, LineageSpec(APPROVED))
+            ORIGIN_FILE.of(self.home, lineage).write(Origin(record.verb, epoch_ms(), self.left, 7))
+        activate_lineage(self.home, lineage, self.left)
+        return lineage
+
+
+@pytest.mark.parametrize(("case", "step", "is_noted"), POINTS)
+def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, step: int, is_noted: bool) -> None:
+    scene = Scene.set_up(home, case, step, is_noted=is_noted)
+    record = scene.kill()
+    had_changed, lineage = scene.has_changed(), active_lineage(home)
+    assert had_changed == (find_changed_lineage(home, record) is not None)
+    require_nothing_else_begins(home, scene.verb)
+    if had_changed or record.is_past_return:
+        with pytest.raises(OperationPastReturn):
+            require_abandonable(home, record)
+    else:
+        require_abandonable(home, record)
+    with suppress(PlanChanged):
+        done = scene.type_again(record)
+        assert (done.outcome, done.lineage_to) == (Ending.DONE, active_lineage(home))
+    (record,) = read_operations(home)
+    assert record.outcome is (Ending.DONE if scene.has_changed() else Ending.ABANDONED)
+    assert active_lineage(home) == (lineage if had_changed else record.lineage_to or lineage), "it is changed once"
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
+def require_nothing_else_begins(home: StreamHome, verb: str) -> None:
+    if pending_operation(home) is None:
+        assert read_desired(home).state is DesiredState.MAINTENANCE, "no supervisor starts a driver"
+        return
+    with pytest.raises(OperationPending):
+        require_no_operation(home)
+    for other in COMMANDS.keys() - {verb}:
+        with pytest.raises(OperationPending):
+            require_startable(home, other)
