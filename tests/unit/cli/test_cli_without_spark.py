@@ -11,7 +11,13 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, Reached, read_operations, write_operation
+from sessionizer.control.records.operation_record import (
+    Ending,
+    Reached,
+    pending_operation,
+    read_operations,
+    write_operation,
+)
 from sessionizer.errors import (
     InvalidSpec,
     NothingToSave,
@@ -22,7 +28,8 @@ from sessionizer.errors import (
     StreamBegun,
     UnknownSavepoint,
 )
-from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.verbs.begun_restore import begun_restore
 
@@ -110,7 +117,7 @@ def test_another_operation_that_is_not_over(platform: Platform, home: StreamHome
     other = "apply" if verb != "apply" else "rescale"
     write_operation(home, new_operation(home, other, DIGEST, "ann", (start_lineage(home), 7)))
     error = typed(platform, verb)
-    assert isinstance(error, UnknownSavepoint if verb == "restore" else OperationPending)
+    assert isinstance(error, OperationPending)
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
@@ -175,3 +182,44 @@ def test_another_digest_another_verb_and_a_stream_that_has_gone_elsewhere_are_no
     assert asked(platform, "restore", *approved).exit_code == 0
     start_lineage(home)
     assert isinstance(asked(platform, "restore", *approved).exception, UnknownSavepoint)
+
+
+def activated(home: StreamHome, verb: str) -> OperationRecord:
+    """The record of an operation whose process was killed after it had made its lineage the active one."""
+    savepoint = COMMANDS[verb][0] if verb == "restore" else ""
+    older = start_lineage(home)
+    left = start_lineage(home, older)
+    record = new_operation(home, verb, DIGEST, "ann", (left, 7), savepoint=savepoint).record_step(Reached.TAKEN_BACK)
+    write_operation(home, record)
+    lineage = older
+    if verb != "rollback":
+        lineage = make_lineage(home, None)
+        ORIGIN_FILE.of(home, lineage).write(Origin(verb, epoch_ms(), left, 7, savepoint or None))
+    activate_lineage(home, lineage, left)
+    return record
+
+
+@pytest.mark.parametrize("verb", ["restore", "rollback", "rescale", "switch"])
+def test_an_operation_that_has_its_lineage_is_finished_without_a_plan(
+    platform: Platform, home: StreamHome, verb: str
+) -> None:
+    """A plan would be of the new lineage. Nothing says how the file or the savepoint is by now."""
+    record = activated(home, verb)
+    shown = asked(platform, verb)
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert DIGEST in shown.stderr
+    assert isinstance(typed(platform, verb, "--approve", "f" * 16), PlanChanged)
+    assert pending_operation(home) == record
+    assert asked(platform, verb, "--approve", DIGEST).exit_code == 0
+    (noted,) = read_operations(home)
+    assert (noted.outcome, noted.lineage_to) == (Ending.DONE, active_lineage(home))
+
+
+def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform: Platform, home: StreamHome) -> None:
+    record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
+    write_operation(home, record.record_step(Reached.STOPPED))
+    error = typed(platform, "restore", "--approve", DIGEST)
+    assert isinstance(error, UnknownSavepoint), "it was removed meanwhile"
+    notes = "\n".join(error.__notes__)
+    assert record.command in notes
+    assert "sessionizer abandon clicks" in notes

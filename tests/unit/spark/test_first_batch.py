@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -16,7 +18,10 @@ from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
+from sessionizer.home.json_record import add_stamp
 from sessionizer.spark.history.first_batch import FirstBatch
+from sessionizer.spark.history.taking import spec_of_history
+from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 from support.streams.in_memory_groups import (
     PAYLOAD,
     InMemoryGroups,
@@ -25,7 +30,11 @@ from support.streams.in_memory_groups import (
     row_of,
     session_rows,
 )
+from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, Log, logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CANONICAL = canonical_schema(schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
 
@@ -82,3 +91,12 @@ def after(log: Log, cut: int, again: tuple[Event, ...]) -> list[Batch]:
     """What the live source brings: ``again`` first, then the batches after the ``cut``."""
     rest = list(log.batches[cut:])
     return [Batch(again, ORIGIN_MS + 10_000), *rest] if again else rest
+
+
+def test_a_seed_goes_on_by_the_spec_that_its_history_was_read_by(tmp_path: Path) -> None:
+    """The command was killed after that, and its file was edited."""
+    approved = Stage.set_up(tmp_path / "approved", clicks_spec()).spec()
+    edited = Stage.set_up(tmp_path / "edited", clicks_spec(gap_timeout="5 seconds")).spec()
+    assert spec_of_history(tmp_path, edited) == edited, "nothing was read"
+    (tmp_path / "taken.json").write_text(json.dumps(add_stamp({"spec": document_of(approved)})))
+    assert spec_fingerprint(spec_of_history(tmp_path, edited)) == spec_fingerprint(approved)

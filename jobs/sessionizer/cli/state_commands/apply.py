@@ -17,6 +17,7 @@ from sessionizer.cli.state_commands.operations import (
     find_begun,
     is_approved,
     is_done_already,
+    note_edited_file,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
@@ -60,7 +61,8 @@ def run(command: Apply, shared: Shared) -> None:
             _tell_of_copy(try_again(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
             return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
-    typer.echo(f"stream {stream} continues with its file in lineage {record.lineage_to} ({record.seconds} s)")
+    typer.echo(f"stream {stream} continues with the approved file in lineage {record.lineage_to} ({record.seconds} s)")
+    note_edited_file(where, spec)
 
 
 def _tell_of_copy(copy: StreamCopy) -> None:
@@ -75,7 +77,8 @@ def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: Stream
     shared = typed.shared
     committed = read_committed_batch(where, to_upgrade=command.takes_programs)
     plan = command.plan(plan_upgrade(where, (committed.lineage, committed.batch_id), spec, command.request))
-    if not plan.is_needed and is_done_already(where, command.name, shared.approve):
+    if (not plan.is_needed or plan.digest != shared.approve) and is_done_already(where, command.name, shared.approve):
+        note_edited_file(where, spec)
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
     if plan.is_possible and not is_shown_only:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import getpass
-import json
-import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.cli.places import spark_master
+from sessionizer.cli.places import home_folder, spark_master
+from sessionizer.cli.state_commands.offer import Offer
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.execution import require_approved
@@ -19,17 +18,18 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    PlanRecord,
-    keep_plan_of,
     pending_operation,
     read_operations,
 )
-from sessionizer.errors import OperationPending
-from sessionizer.home.clock import epoch_ms
+from sessionizer.deployment.running_spec import pending_changes, pending_line
+from sessionizer.errors import OperationPending, SessionizerError, StreamMovedOn
+from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.state.commands.steps import Canary, Stop
+from sessionizer.state.commands.steps import Stop
 from sessionizer.state.downtime import downtime_of
+from sessionizer.state.preconditions import find_changed_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.cli.state_commands.typed import Shared
-    from sessionizer.control.execution import StepRunner
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.control.execution import Step, StepRunner
+    from sessionizer.control.operation import Operation
     from sessionizer.state.commands.command import Command, Decided, Decision, Plan
-    from sessionizer.state.downtime import Downtime
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def find_begun(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
@@ -67,67 +66,30 @@ def is_done_already(where: StreamHome, verb: str, approve: str | None) -> bool:
         return False
     if newest.lineage_to != active_lineage(where):
         return False
-    done = f"operation {newest.id} has carried out what you approve ({newest.seconds} s)"
-    typer.echo(f"stream {where.name} is in lineage {newest.lineage_to}: {done}")
+    typer.echo(_describe_done(newest))
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """The ``plan`` of a command, to be approved by its ``digest``. ``possible``: whether it can be carried out.
+def _describe_done(record: OperationRecord) -> str:
+    done = f"operation {record.id} has carried out what you approve ({record.seconds} s)"
+    return f"stream {record.stream} is in lineage {record.lineage_to}: {done}"
 
-    ``savepoint``: argument of the command, kept with its options for a process elsewhere that carries it out.
-    ``down``: the expected downtime of the stream.
-    """
 
-    command: Command
-    plan: Plan[Decision]
-    digest: str
-    possible: bool
-    savepoint: str = ""
-    down: Downtime | None = None
+def note_pending(error: SessionizerError, shared: Shared) -> None:
+    """Add to the ``error`` of a command that its stream stays stopped, because an operation is pending, if so."""
+    if hasattr(error, "__notes__") or isinstance(error, OperationPending):
+        return
+    with suppress(SessionizerError):
+        pending = pending_operation(StreamHome.of(home_folder(shared.home), shared.stream))
+        for line in stays_stopped(pending) if pending else ():
+            error.add_note(line)
 
-    @property
-    def canary(self) -> Terms | None:
-        """Terms of the canary of a new lineage, None without one."""
-        return self.command.terms if any(isinstance(step, Canary) for step in self.plan.steps) else None
 
-    def lines(self) -> list[str]:
-        """Return the plan, canary and downtime as lines for users."""
-        on_canary = [f"  {canary_line(self.canary)}"] if self.canary and self.possible else []
-        down = [f"  {self.down.line()}"] if self.down and self.possible else []
-        return [*self.plan.decision.lines(), *on_canary, *down]
-
-    def show(self, *, as_json: bool, approved: bool = False) -> None:
-        """Print the plan, and how to approve it unless it is approved."""
-        if as_json:
-            on_canary = {"trial": self.canary.to_json()} if self.canary else {}
-            down = {"downtime": self.down.to_json()} if self.down else {}
-            typer.echo(json.dumps({**self.plan.decision.to_json(), **on_canary, **down}, indent=1))
-            return
-        for line in self.lines():
-            typer.echo(line)
-        if self.possible and not approved:
-            typer.echo(f"to run it: the same command with --approve {self.digest}")
-
-    def keep(self, where: StreamHome, request: str | None) -> None:
-        """Keep the plan of a ``request``, unless it has one. A plan that a user has seen must not be replaced."""
-        if request is None:
-            return
-        plan = PlanRecord(
-            request=request,
-            verb=self.command.name,
-            stream=where.name,
-            savepoint=self.savepoint,
-            options=shlex.join(self.command.recorded()),
-            digest=self.digest,
-            possible=self.possible,
-            text="\n".join(self.lines()),
-            made_at=epoch_ms(),
-        )
-        kept = keep_plan_of(where, plan)
-        same = kept.digest == self.digest
-        say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
+def note_edited_file(where: StreamHome, spec: StreamSpec) -> None:
+    """Say so if the file's ``spec`` is not in force, because it was edited after the approval."""
+    changes = pending_changes(where, spec)
+    if changes:
+        say(f"note: the file was edited after the approval. {pending_line(where.name, changes)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +119,10 @@ class TypedCommand:
             savepoint=self.savepoint,
             down=downtime_of(self.where, self.command.name) if Stop() in plan.steps else None,
         )
-        offer.show(as_json=shared.as_json, approved=shared.approve == digest)
+        if digest == plan.digest or shared.as_json:
+            offer.show(as_json=shared.as_json, approved=shared.approve == digest)
+        elif shared.approve is None:
+            say(how_to_resume(digest))
         offer.keep(self.where, shared.keep_plan)
         return is_approved(shared.stream, shared.approve, digest)
 
@@ -165,8 +130,22 @@ class TypedCommand:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
         if is_approved(self.shared.stream, self.shared.approve, pending.digest):
             return True
-        say(f"one was begun and is not finished. To resume it: the same command with --approve {pending.digest}")
+        say(how_to_resume(pending.digest))
         return False
+
+    def finish_activated(self) -> bool:
+        """Note the end of an operation whose killed try has activated its lineage. Return whether nothing else is left.
+
+        It needs neither Spark nor a plan, because no plan for the new lineage is the approved one.
+        """
+        pending = self.pending
+        if pending is None or self.command.last_steps or find_changed_lineage(self.where, pending) is None:
+            return False
+        if self.goes_on(pending):
+            typer.echo(
+                _describe_done(self.carry_out(None, _ActivatedLineage(self.where), f"end of the {pending.verb}"))
+            )
+        return True
 
     def carry_out(self, plan: Plan[Decided] | None, runner: StepRunner, why: str) -> OperationRecord:
         """Run the approved plan, or go on with the pending operation. Return its record, done."""
@@ -186,17 +165,42 @@ class TypedCommand:
         return carry_out(self.where, record, why, self.shared.wait, runner)
 
 
+@dataclass(frozen=True)
+class _ActivatedLineage:
+    """Runner of an operation whose lineage is active, and which has no further step."""
+
+    home: StreamHome
+
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """Return the active lineage of the operation."""
+        return find_changed_lineage(self.home, record)
+
+    def plan_again(self, record: OperationRecord) -> Plan[Decision]:
+        """Make no plan, because another process has changed the stream."""
+        raise StreamMovedOn(self.home.name, record.digest, "its lineage is no longer active")
+
+    def last_steps(self) -> tuple[Step, ...]:
+        """Return no step."""
+        return ()
+
+    def run(self, step: Step, _: Operation) -> None:
+        """Run no step."""
+        raise NotImplementedError(step)
+
+    def clean_up(self, _: Operation) -> None:
+        """Leave everything, because nothing was made."""
+
+
+def how_to_resume(digest: str) -> str:
+    """Say that the operation of ``digest`` is pending, and how to resume it."""
+    return f"one was begun and is not finished. To resume it: the same command with --approve {digest}"
+
+
 def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     """Whether the plan of ``digest`` may be carried out. Raises PlanChanged if another plan was approved."""
     if approve is not None:
         require_approved(stream, approve, digest)
     return approve is not None
-
-
-def canary_line(terms: Terms) -> str:
-    """Describe the canary of a new lineage in one line."""
-    then = "rolls back" if terms.goes_back else "ends and says why"
-    return f"its first {terms.batches} batches are a canary: if its figures are worse than before, the driver {then}"
 
 
 @contextmanager

@@ -23,6 +23,8 @@ def run(command: Rescale, shared: Shared) -> None:
     if is_done_already(where, command.name, shared.approve):
         return
     typed = TypedCommand(command=command, shared=shared, where=where, pending=find_begun(where, command.name))
+    if typed.finish_activated():
+        return
     plan = command.plan(shared.stream, read_committed_batch(where), in_file)
     if not typed.take_up(plan) or not (plan.is_needed or typed.pending):
         return

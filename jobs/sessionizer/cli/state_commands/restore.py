@@ -38,16 +38,18 @@ def run(command: Restore, shared: Shared) -> None:
         return
     shelf = savepoints_folder(where, command.folder)
     chosen = _chosen(shelf, command.savepoint, command.time)
+    terms, pending = command.terms, find_begun(where, command.name, chosen)
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
+    if typed.finish_activated():
+        return
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     require_lineage(where)
-    terms, pending = command.terms, find_begun(where, command.name, chosen)
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 
     move = _move(where, manifest, command.move_to, pending)
     goes_on = move.taken if move else where
-    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
     with keep_from_removal(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
         found = try_again(

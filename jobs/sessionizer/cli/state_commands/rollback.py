@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, note_unknown_stream, stream_home
+from sessionizer.cli.places import Home, Stream, home_folder, note_unknown_stream, stream_home
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
     approver,
@@ -18,6 +18,7 @@ from sessionizer.cli.state_commands.operations import (
 )
 from sessionizer.cli.state_commands.typed import By, Shared, command_line
 from sessionizer.cli.terminal import say
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.origin import rollback_of
@@ -30,13 +31,15 @@ def run(command: Rollback, shared: Shared) -> None:
     if is_done_already(where, command.name, shared.approve):
         return
     pending = find_begun(where, command.name)
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
+    if typed.finish_activated():
+        return
     if pending is None:  # refused before Spark starts
         _, before, leaves = rollback_of(where)
         is_approved(stream, shared.approve, rollback_digest(stream, leaves, before))
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 
-    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     with working_spark(command.name, where, shared.master) as spark:
         runner = RollbackRunner(spark=spark, home=where, say=say, command=command)
         plan = None if pending else try_again(runner.look, say)
@@ -51,6 +54,6 @@ rollback = command_line(Rollback, run)
 
 def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     """Keep the stream's lineage, whatever its canary found or would find."""
-    where = stream_home(home, stream)
+    where = StreamHome.of(home_folder(home), stream)
     note_unknown_stream(where)
     typer.echo(promote_lineage(where, approver(by)))

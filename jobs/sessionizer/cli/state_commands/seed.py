@@ -14,6 +14,7 @@ from sessionizer.cli.state_commands.operations import (
     find_begun,
     is_approved,
     is_done_already,
+    note_edited_file,
     working_spark,
 )
 from sessionizer.cli.state_commands.typed import Shared, command_line
@@ -36,19 +37,20 @@ if TYPE_CHECKING:
 def run(command: Seed, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    spec = stream_spec(shared.streams, stream)
+    in_file = stream_spec(shared.streams, stream)
     if is_done_already(where, command.name, shared.approve):
         return
-    if not spec.rules.clock.has_watermark:
-        raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
     pending = find_begun(where, command.name)
     leaves = _leaves(where, pending, start_over=command.start_over)
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.beginning import SeedRunner  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
-    from sessionizer.spark.history.taking import HistoryReader  # noqa: PLC0415
+    from sessionizer.spark.history.taking import HistoryReader, spec_of_history  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
+    spec = spec_of_history(where.seeds / pending.id, in_file) if pending else in_file
+    if not spec.rules.clock.has_watermark:
+        raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
     past, source = past_at(command.history, spec.source, command.table, command.user, command.query)
     asked = (command.until_ms(), command.live(), command.backfill, leaves)
     decision = Decision(stream, spec_fingerprint(spec), past, *asked, command.terms)
@@ -67,6 +69,7 @@ def run(command: Seed, shared: Shared) -> None:
         plan = command.plan(decision, newest_batch=-1 if newest is None else newest)
         record = typed.carry_out(plan, runner, f"{command.name} from {past}")
     typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")
+    note_edited_file(where, in_file)
 
 
 @dataclass(frozen=True)

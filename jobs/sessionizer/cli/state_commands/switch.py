@@ -23,7 +23,6 @@ from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import require_switch, switch_digest
-from sessionizer.state.preconditions import find_changed_lineage
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
 
 if TYPE_CHECKING:
@@ -47,6 +46,9 @@ def run(command: Switch, shared: Shared) -> None:
     if is_done_already(where, command.name, shared.approve):
         return
     pending, terms = find_begun(where, command.name), command.terms
+    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
+    if typed.finish_activated():
+        return
     if pending is None and start is not None:  # refused before Spark starts
         committed = read_committed_batch(where)
         require_switch(changes_between(list_decisions(committed.spec), decisions_of(spec)))
@@ -54,14 +56,12 @@ def run(command: Switch, shared: Shared) -> None:
         is_approved(stream, shared.approve, digest)
     from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
 
-    typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     with working_spark(command.name, where, shared.master) as spark:
-        runner, plan = _runner(spark, where, spec, command, start), None
-        if pending is None or find_changed_lineage(where, pending) is None:
-            look: Callable[[], Plan[SwitchPlan] | Plan[LossPlan]] = runner.look
-            plan = try_again(look, say)
-            if not typed.take_up(plan):
-                return
+        runner = _runner(spark, where, spec, command, start)
+        look: Callable[[], Plan[SwitchPlan] | Plan[LossPlan]] = runner.look
+        plan = try_again(look, say)
+        if not typed.take_up(plan):
+            return
         record = typed.carry_out(plan, runner, f"{command.name} of the source")
     with_what = "without the events that are gone" if command.accept_loss else "with its new source"
     typer.echo(f"stream {stream} continues {with_what} in lineage {record.lineage_to} ({record.seconds} s)")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hin
 import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams  # noqa: TC001  read when it runs
-from sessionizer.errors import InvalidSpec
+from sessionizer.cli.state_commands.operations import note_pending
+from sessionizer.errors import InvalidSpec, SessionizerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +59,11 @@ def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> 
     def call(**values: Any) -> None:
         shared = {each.name: values.pop(each.name) for each in fields(Shared) if each.name in values}
         repeated = {name: tuple(values[name] or ()) for name, each in command.options().items() if each.default == ()}
-        run(command(**{**values, **repeated}), Shared(**shared))
+        try:
+            run(command(**{**values, **repeated}), Shared(**shared))
+        except SessionizerError as error:
+            note_pending(error, Shared(**shared))
+            raise
 
     parameters = {each.name: each for each in _parameters(command)}
     call.__name__ = call.__qualname__ = command.name

@@ -23,6 +23,8 @@ from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
 from sessionizer.spark.state.emitted_rows import count_by_kind
 from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,6 +128,7 @@ class HistoryReader:
         return {
             "digest": self.decision.digest,
             "decided": _digest_decision(self.decision),
+            "spec": document_of(self.spec),
             "figures": asdict(figures),
             "time_mode": kept.time_mode,
             "payload": kept.payload,
@@ -175,6 +178,16 @@ class HistoryReader:
 
     def _nothing(self) -> NoReturn:
         raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
+
+
+def spec_of_history(folder: DataPath, spec: StreamSpec) -> StreamSpec:
+    """Return the spec by which the kept history in ``folder`` was read. Without one, return the file's ``spec``.
+
+    A seed that is killed later goes on by the approved spec, whatever its file says by then. Raises DamagedFile.
+    """
+    file = folder / f"{_TAKEN}.json"
+    kept = (examine_data_json(file).value or {}).get("spec")
+    return spec if kept is None else parse_recorded_spec(kept, file)
 
 
 def _digest_decision(decision: Decision) -> str:
