@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
+from typer.core import TyperGroup
 
 from sessionizer import __version__
 from sessionizer.cli.changes.diff import diff
@@ -34,7 +35,7 @@ from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import tell
 from sessionizer.cli.timeline import timeline
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer.state.commands.command import EARLIER_FIELDS
 
@@ -44,7 +45,23 @@ Control: TypeAlias = Annotated[
 ]
 EARLIER_NAMES: Final = {name.replace("_", "-"): now.replace("_", "-") for name, now in EARLIER_FIELDS.items()}
 """Options of earlier releases, which still work, and their present names."""
+
+
+class Commands(TyperGroup):
+    """Root of the commands. It refuses an empty text, which a path would take for the working directory."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  a class that typer hides
+        """Parse the arguments. Raises InvalidSpec for one that is empty or blank."""
+        for before, text in zip(["", *args], args, strict=False):
+            name, _, value = text.partition("=") if text.startswith("--") and "=" in text else (before, "", text)
+            if not value.strip():
+                field = name if name.startswith("-") else "ARGUMENT"
+                raise InvalidSpec(field, value, f"Give a text, or omit {field}")
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from sessionizer.home.control_store import store_at
+from sessionizer.home.data_reach import require_reachable
+from sessionizer.home.names import check_name
 from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, home_at, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
-Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.")]
+
+def _check_stream(typed: str) -> str:
+    """Refuse a name that no stream can have. Raises InvalidSpec."""
+    return check_name("STREAM", typed)
+
+
+Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.", callback=_check_stream)]
 Streams: TypeAlias = Annotated[
     Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
 ]
@@ -74,10 +82,12 @@ def data_folder(given: str | None, home: Path) -> DataPath | None:
 def stream_home(home: Path | None, stream: str, data: str | None = None) -> StreamHome:
     """Return the home of a stream, with its data where its lineage began, else where the data root is.
 
-    Raises InvalidSpec.
+    Raises InvalidSpec, and StoreUnreachable if nothing answers there.
     """
     platform = home_folder(home)
-    return locate_data(StreamHome.of(platform, stream, data_folder(data, platform)))
+    where = locate_data(StreamHome.of(platform, stream, data_folder(data, platform)))
+    require_reachable(where.data)
+    return where
 
 
 def stream_spec(streams: Path | None, name: str) -> StreamSpec:

@@ -12,10 +12,12 @@ from sessionizer import __version__
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
+from sessionizer.errors import InvalidSpec
 from support.sentences import help_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from support.processes.fabricated_platform import Platform
 
@@ -77,3 +79,33 @@ def test_an_error_names_what_was_typed(
     platform.add("clicks")
     main(*words, "--home", str(platform.home))
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("savepoint", "create", "clicks", "--in", ""), "--in"),
+        (("savepoint", "list", "clicks", "--in=  "), "--in"),
+        (("history", "clicks", "--input", ""), "--input"),
+        (("status", "--home", ""), "--home"),
+        (("--control=", "status"), "--control"),
+        (("rescale", ""), "ARGUMENT"),
+    ],
+)
+def test_no_option_takes_an_empty_text(
+    words: tuple[str, ...], field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path would take it for the working directory."""
+    monkeypatch.chdir(tmp_path)
+    error = CliRunner().invoke(app, [*words]).exception
+    assert isinstance(error, InvalidSpec)
+    assert error.field == field
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "Clicks", "../clicks", "clicks.yaml"])
+def test_a_name_that_no_stream_can_have_is_corrected_where_it_is_typed(name: str, platform: Platform) -> None:
+    for words in (("stop",), ("rollback",), ("savepoint", "list"), ("abandon",)):
+        error = CliRunner().invoke(app, [*words, name, "--home", str(platform.home)]).exception
+        assert isinstance(error, InvalidSpec)
+        assert (error.field, error.advise()) == ("STREAM", "give another STREAM")

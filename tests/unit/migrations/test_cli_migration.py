@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from sessionizer.errors import MigrationRefused, NothingToSave
+from sessionizer.errors import InvalidSpec, MigrationRefused, NothingToSave
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
@@ -93,3 +93,8 @@ def test_a_draft_carries_over_what_the_file_changes(stage: Stage) -> None:
             }
         ]
     }
+
+
+@pytest.mark.parametrize("name", ["Users", "2nd", "new name", "a" * 64])
+def test_no_draft_has_an_id_that_the_check_refuses(cli: Callable[..., int], name: str) -> None:
+    assert cli("new", name) == InvalidSpec.exit_code

@@ -9,6 +9,7 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import require_lineage
@@ -18,6 +19,7 @@ from sessionizer.migrations.compiled import compile_migrations, describe_migrati
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
 from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.migration import ALLOWED_ID, is_migration_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +43,8 @@ def new(
     data: Data = None,
 ) -> None:
     """Print a draft, from the difference between the file and the spec that the stream runs by. Writes nothing."""
+    if not is_migration_id(name):
+        raise InvalidSpec("NAME", name, ALLOWED_ID)
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     record = SPEC_FILE.of(where, require_lineage(where)).require()
     before = document_of(spec) if record is None else record.document

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SLUG_PATTERN: Final = "[a-z][a-z0-9_-]{0,62}"
+ALLOWED_ID: Final = "a lower-case letter, then at most 62 lower-case letters, digits, hyphens or underscores"
+
+
+def is_migration_id(text: str) -> bool:
+    """Whether ``text`` may name a migration."""
+    return re.fullmatch(SLUG_PATTERN, text) is not None
 
 
 def check_id(text: str) -> str:
     """Return ``text`` if it may name a migration."""
-    if not re.fullmatch(SLUG_PATTERN, text):
-        raise refusal(text, "a lower-case letter, then at most 62 lower-case letters, digits, hyphens or underscores")
+    if not is_migration_id(text):
+        raise refusal(text, ALLOWED_ID)
     return text
 
 
