@@ -84,7 +84,7 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
     home = restored.stage.stream_home
     plan = plan_restore(spark, home, restored.savepoint, restored.manifest)
     assert plan.sessions is None
-    assert "nobody counted" in "\n".join(plan.lines())
+    assert "not counted" in "\n".join(plan.lines())
     assert plan.replay.items == FILES - SAVED_AFTER - 1
     assert restored.restore().outcome is Ending.DONE
     assert not (home.unpacked / "middle").exists()
