@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.airflow_records import WATCH_FILE, SupervisionRecord, WatchRecord
+from sessionizer.control.records.airflow_records import (
+    WATCH_FILE,
+    SupervisionRecord,
+    WatchRecord,
+    note_end_of_pause,
+)
 from sessionizer.deployment.running_spec import describe_change
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.health.verdict import Word
@@ -146,6 +151,7 @@ class SuperviseStream(BaseOperator):
             if decision is None:
                 handle_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
+        note_end_of_pause(self._supervisor.home)
         shown = self._label()
         _show(context, shown)
         self._say_what_waits()

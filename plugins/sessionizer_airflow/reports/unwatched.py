@@ -5,21 +5,13 @@ A watch sees a dead driver within seconds and acts. If it can do nothing it give
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.records.airflow_records import (
-    PAUSE_FILE,
-    TOLD_OF_UNWATCHED,
-    WATCH_FILE,
-    PauseRecord,
-    SupervisionRecord,
-)
+from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord, note_pause
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import State
-from sessionizer.errors import SessionizerError
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import Verb, dag_id
@@ -33,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.errors import SessionizerError
     from sessionizer.fleet.stream_view import StreamView
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
@@ -88,7 +81,7 @@ def report_unwatched(
             say(f"{view.name} cannot be examined: {view.problem}")
             continue
         stream, home = find_unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
-        note_pause(home)
+        ask_pause(home)
         if stream is None:
             TOLD_OF_UNWATCHED.forget(home)
             continue
@@ -100,12 +93,11 @@ def report_unwatched(
     say("every stream that should run runs, or its supervisor acts")
 
 
-def note_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused) -> None:
+def ask_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused) -> None:
     """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``. Never raises."""
     paused = ask(dag_id(home.name, Verb.SUPERVISE))
     if paused is not None:
-        with suppress(SessionizerError):  # a stream that never ran has no control directory
-            PAUSE_FILE.of(home).write(PauseRecord(paused=paused, at=epoch_ms()))
+        note_pause(home, paused=paused)
 
 
 def find_unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:

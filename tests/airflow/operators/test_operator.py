@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
+from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
 from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.home.clock import epoch_ms
@@ -91,6 +91,18 @@ def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStrea
     assert template.render(given) == "warning: starting"
     operator.resume(given, {"watch_is_over": True, "line": ""}, watch_until=0)
     assert template.render(given) == "", "a run of the past is at nothing"
+
+
+def test_an_unpaused_supervisor_is_paused_no_more_for_those_who_look(
+    operator: SuperviseStream, home: StreamHome
+) -> None:
+    """The note of the pause is made every five minutes."""
+    home.prepare()
+    note_pause(home, paused=True)
+    deferral(operator, context())
+    noted = PAUSE_FILE.of(home).read()
+    assert noted is not None
+    assert not noted.paused
 
 
 def test_the_label_is_told_before_the_task_defers(operator: SuperviseStream, monkeypatch: pytest.MonkeyPatch) -> None:

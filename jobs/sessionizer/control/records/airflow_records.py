@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
@@ -124,6 +125,19 @@ class PauseRecord(JsonRecord):
 
 
 PAUSE_FILE: Final = ControlFile("pause.json", PauseRecord, durable=False)
+
+
+def note_pause(home: StreamHome, *, paused: bool) -> None:
+    """Note whether the DAG that supervises the stream is paused. Never raises."""
+    with suppress(SessionizerError):  # a stream that never ran has no control directory
+        PAUSE_FILE.of(home).write(PauseRecord(paused=paused, at=epoch_ms()))
+
+
+def note_end_of_pause(home: StreamHome) -> None:
+    """Note that the DAG is not paused, because a worker of it runs, if the note says that it is. Never raises."""
+    record = PAUSE_FILE.of(home).read()
+    if record is not None and record.paused:
+        note_pause(home, paused=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

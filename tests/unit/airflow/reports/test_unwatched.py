@@ -18,7 +18,7 @@ from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.orphans import report_orphans
-from sessionizer_airflow.reports.unwatched import note_pause, report_unwatched
+from sessionizer_airflow.reports.unwatched import ask_pause, report_unwatched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,12 +160,12 @@ def test_a_paused_supervisor_is_noted_and_judged(platform: Platform, answer: boo
     _, home = platform.drive("clicks")
     launch = LaunchRecord(uid="driver-1", at=epoch_ms() - MINUTE, log="logs/driver.log")
     LAUNCH_FILE.of(home).write(launch)
-    note_pause(home, {"clicks.supervise": answer}.__getitem__)
+    ask_pause(home, {"clicks.supervise": answer}.__getitem__)
     assert find_view(platform.home, platform.streams, "clicks").health.rule == rule
 
 
 def test_a_stream_that_never_ran_gets_no_note(platform: Platform) -> None:
     platform.add("clicks")
     home = StreamHome.of(platform.home, "clicks")
-    note_pause(home, lambda _: True)
+    ask_pause(home, lambda _: True)
     assert not home.control.exists()
