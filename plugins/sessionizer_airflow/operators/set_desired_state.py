@@ -8,6 +8,7 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.approval import approve_spec
 from sessionizer.errors import TerminalError
 from sessionizer.home.stream_home import StreamHome
@@ -54,6 +55,8 @@ class SetDesiredState(BaseOperator):
 
     def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)
+        if self.state is DesiredState.RUNNING:
+            require_no_operation(home)  # no driver starts before it is finished, and the supervisor would give up
         approval = approve_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
         home.prepare()
         write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)

@@ -92,6 +92,20 @@ def test_status_tells_of_a_restore_that_failed(platform: Platform, home: StreamH
     assert told["last_operation"]["outcome"] == (None if passes else "abandoned")
 
 
+def test_a_stop_between_two_tries_holds_after_the_command(home: StreamHome) -> None:
+    record = begun(home)
+    write_desired(home, DesiredState.STOPPED, by="olga", why="between two tries")
+
+    def work(_: Step, operation: Operation) -> str:
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+        operation.reached(Reached.SEEDED)
+        return "b"
+
+    carry_out(home, record, "again", 0, ScriptedRunner(home=home, work=work))
+    assert read_desired(home).state is DesiredState.STOPPED
+    assert [each.outcome for each in read_operations(home)] == [Ending.DONE]
+
+
 def test_a_failure_of_long_ago_is_told_no_more(platform: Platform, home: StreamHome) -> None:
     record = begun(home).failed(QueryFailed("clicks", "bad_data", "no"))
     write_operation(home, replace(record, outcome=Ending.ABANDONED, failed_at=1))

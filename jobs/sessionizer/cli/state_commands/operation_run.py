@@ -5,6 +5,7 @@ Every verb that changes a stream's state comes through here (docs/adr/0125).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.cli.terminal import say, translate_failure
@@ -40,9 +41,10 @@ def carry_out(
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
         if current.outcome is Ending.DONE:
             return current
-        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
+        wanted = _wanted_afterwards(where, current)
+        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
         with hold_lease(where, job, wait_s, say) as lease:
-            return _run_under_lease(where, current, lease, runner)
+            return _run_under_lease(where, replace(current, wanted=wanted), lease, runner)
     except Exception as error:
         failure = translate_failure(where.name, error)
         for line in _what_became_of(where, record, failure):
@@ -52,12 +54,19 @@ def carry_out(
         raise failure from error
 
 
+def _wanted_afterwards(where: StreamHome, record: OperationRecord) -> DesiredState:
+    """Return the desired state after the command: a user's newer one, such as of a stop between two tries."""
+    desired = read_desired(where)
+    return record.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
+
+
 def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner) -> OperationRecord:
     from sessionizer.spark.failures.passing import passes, try_again  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:
         return current
+    current = replace(current, wanted=record.wanted)
     operation = Operation(where, current, lease.check, passes)
     with RunReporter(
         lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import stop_requested
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.set_desired_state import SetDesiredState
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
@@ -66,6 +69,18 @@ def test_a_start_with_the_box_has_the_driver_followed_by_one_with_the_changed_sp
     assert read_desired(home).state is DesiredState.RUNNING
     running = choose_spec(home, read_spec_file(platform.streams, "visits"), apply=False)
     assert running.spec.mapping.key == "lower(u)"
+
+
+def test_a_stream_that_a_command_has_is_not_started(platform: Platform, home: StreamHome) -> None:
+    """A driver would end at once, and the supervisor would give the stream up."""
+    write_operation(home, new_operation(home, "restore", "0123456789abcdef", "ann", ("a", 3), savepoint="monday"))
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why="restore")
+    with pytest.raises(PersonNeeded) as refused:
+        steer(platform, state=DesiredState.RUNNING)
+    assert "sessionizer abandon visits" in refused.value.remedy
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    steer(platform, state=DesiredState.STOPPED)
+    assert read_desired(home).state is DesiredState.STOPPED
 
 
 def test_the_box_stops_nobody_where_there_is_nothing_to_apply(platform: Platform, home: StreamHome) -> None:
