@@ -45,6 +45,8 @@ Control: TypeAlias = Annotated[
 ]
 EARLIER_NAMES: Final = {name.replace("_", "-"): now.replace("_", "-") for name, now in EARLIER_FIELDS.items()}
 """Options of earlier releases, which still work, and their present names."""
+VALUES_OF_EVENTS: Final = frozenset({"--key", "--event"})
+"""Options that take a value of the users' events, where an empty text and blanks are values like any other."""
 
 
 class Commands(TyperGroup):
@@ -54,7 +56,7 @@ class Commands(TyperGroup):
         """Parse the arguments. Raises InvalidSpec for one that is empty or blank."""
         for before, text in zip(["", *args], args, strict=False):
             name, _, value = text.partition("=") if text.startswith("--") and "=" in text else (before, "", text)
-            if not value.strip():
+            if not value.strip() and name not in VALUES_OF_EVENTS:
                 field = name if name.startswith("-") else "ARGUMENT"
                 raise InvalidSpec(field, value, f"Give a text, or omit {field}")
         return super().parse_args(ctx, args)
