@@ -14,6 +14,7 @@ from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import list_names
+from sessionizer.home.kept_value import look_at
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
@@ -54,23 +55,31 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
     The number is 0 only if none is open.
     """
     file = home.lineage(lineage).open_sessions
-    types = TYPES_FILE.of(home, lineage).require()
     learned = OpenSessions(file) if store_at(file).exists() else None
     count = None if learned is None else learned.total or learned.most
-    return OpenState(count, types.payload if types is not None else {})
+    return replace(uncounted_state(home, lineage), sessions=count)
+
+
+def uncounted_state(home: StreamHome, lineage: str) -> OpenState:
+    """Read the types that the columns of open sessions may have. Raises DamagedFile."""
+    types = TYPES_FILE.of(home, lineage).require()
+    return OpenState(types=types.payload if types is not None else {})
 
 
 def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
     """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
-    location = home.table_locations(spec.sink.path)[SESSIONS]
+    table = folder_at(home.table_locations(spec.sink.path)[SESSIONS])
+    return look_at(table, "columns", lambda: _columns_of(table))
+
+
+def _columns_of(table: DataPath) -> SinkColumns:
     try:
-        return _columns_of(folder_at(location))
+        return _read_columns(table / "_delta_log")
     except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out
         return SinkColumns()
 
 
-def _columns_of(table: DataPath) -> SinkColumns:
-    log = table / "_delta_log"
+def _read_columns(log: DataPath) -> SinkColumns:
     newest = max(filter(_CHECKSUM.fullmatch, list_names(log)), default=None)
     if newest is None:
         return SinkColumns()

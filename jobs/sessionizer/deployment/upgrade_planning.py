@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.releases import describe_programs, release_of
-from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns
+from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns, uncounted_state
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.judge import judge
 from sessionizer.deployment.verdicts.verdict import OpenState
@@ -19,6 +19,7 @@ from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
+    from sessionizer.deployment.verdicts.verdict import Difference
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -54,6 +55,22 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
         way_back=release_of(home, lineage, now.fingerprint.versions),
         open_sessions=state.sessions,
         bundle=(before.fingerprint.bundle, bundle_of_watch(home)),
+    )
+
+
+def find_differences(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[Difference, ...]:
+    """Find how ``lineage`` differs from ``spec`` and the programs here, without open sessions and tables.
+
+    A plan has the same differences. Those with an effect in it have one here, and may be judged more gravely.
+
+    Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
+    """
+    return judge(
+        running_side(home, lineage),
+        present_side(spec),
+        uncounted_state(home, lineage),
+        pending=[each.model_dump(mode="json") for each in waiting_migrations(home, lineage, spec)],
+        revisions=frozenset(revisions_before_head()),
     )
 
 

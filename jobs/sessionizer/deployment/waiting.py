@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
-from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
@@ -16,6 +16,8 @@ from sessionizer.lineage.fingerprint import JAVA, PYTHON
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sessionizer.deployment.verdicts.verdict import Difference
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -93,18 +95,22 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
         lineage = active_lineage(home)
         if lineage is None:
             return None
-        found = plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences
+        # most of the time nothing waits, and what each batch changes need not be read
+        if not _awaited(find_differences(home, lineage, spec)):
+            return None
+        awaited = _awaited(plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences)
     except MigrationRefused as error:
         problem = str(error)
         return WaitingUpgrade(stream=home.name, digest=typed_digest({"problem": problem}), problem=problem)
     except SessionizerError:  # the damages of a stream name its lost records
         return None
-    awaited = tuple(each for each in found if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
-    if not awaited:
-        return None
     # Without the lineage, so that no window begins again what a restore or a rollback has just undone.
     digest = typed_digest({"differences": sorted((each.name, str(each.before), str(each.now)) for each in awaited)})
     return WaitingUpgrade(stream=home.name, digest=digest, differences=awaited)
+
+
+def _awaited(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    return tuple(each for each in differences if each.verdict is not Verdict.NONE and each.name not in NOT_AWAITED)
 
 
 def what_follows(waiting: WaitingUpgrade, upgrades: Upgrades, now_ms: int) -> str:

@@ -10,30 +10,24 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
-from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.status.read_status import read_status
-from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.status.unfinished_operation import find_unfinished_operation, read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
-from sessionizer.deployment.running_spec import pending_changes
-from sessionizer.deployment.waiting import find_waiting, what_follows
+from sessionizer.deployment.waiting import what_follows
 from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
-from sessionizer.fleet.damages import find_damaged_records
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
 from sessionizer.fleet.read_facts import health_of
+from sessionizer.fleet.stream_records import read_records
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.lineage.active import examine_active, read_lineage
+from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
+from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
 from sessionizer.lineage.canary.judge import Outcome, late_backlog_line
-from sessionizer.lineage.drained import examine_drain
-from sessionizer.lineage.excluded_ranges import examine_excluded_ranges
-from sessionizer.lineage.fingerprint import read_fingerprint
-from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
@@ -42,14 +36,21 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from sessionizer.fleet.stream_records import StreamRecords
     from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def all_streams(platform: Path, specs: Path, load: Callable[[Path], StreamSpec] = load_stream) -> Iterator[StreamView]:
+def all_streams(
+    platform: Path,
+    specs: Path,
+    load: Callable[[Path], StreamSpec] = load_stream,
+    read: Callable[[StreamHome, StreamSpec], StreamRecords] = read_records,
+) -> Iterator[StreamView]:
     """Yield the streams with a file in the folder ``specs``, by name, then the streams that only have a home.
 
-    ``load`` reads a file. It may keep specs, and raises what ``load_stream`` raises.
+    ``load`` reads a file, and ``read`` the records of its stream. They may keep what they read, and raise what
+    ``load_stream`` and ``read_records`` raise.
 
     The problem of a stream is in its view. Raises InvalidSpec if the folder, ControlUnreachable if the platform's home
     cannot be listed.
@@ -58,7 +59,7 @@ def all_streams(platform: Path, specs: Path, load: Callable[[Path], StreamSpec] 
     for file in spec_files(specs):
         named[file.stem].append(file)
     for name, files in named.items():
-        yield _view_files(name, files, platform, load)
+        yield _view_files(name, files, platform, load, read)
     for home in stream_homes(platform):
         if home.name not in named:
             yield view_home(home)
@@ -99,34 +100,36 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         return view
 
 
-def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
+def view_spec(
+    spec: StreamSpec, platform: Path, read: Callable[[StreamHome, StreamSpec], StreamRecords] = read_records
+) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
-    operations = read_operations(home)
-    canary, waiting = examine_canary(home), find_waiting(home, spec)
-    unfinished = read_unfinished(home, driver.owner, now)
+    records = read(home, spec)
+    operations, canary, waiting = records.operations, records.canary, records.waiting
+    unfinished = find_unfinished_operation(home.name, records.pending, driver.owner, now)
     view = StreamView(
         name=spec.name,
         home=home,
         driver=driver,
         supervision=supervision,
         advice=advice_on(home, driver, supervision, unfinished),
-        changes=pending_changes(home, spec),
+        changes=records.changes,
         waiting=waiting,
         waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
         running=driver.under_way if driver.state.is_live else None,
-        drain=examine_drain(home),
+        drain=records.drain,
         canary=canary,
         canary_line=_canary_line(home, canary) if canary else None,
-        excluded_ranges=tuple(examine_excluded_ranges(home).lines()),
-        table_changes=changes_of_active(home),
+        excluded_ranges=records.excluded_ranges,
+        table_changes=records.table_changes,
         unfinished=unfinished,
-        damages=find_damaged_records(home),
+        damages=records.damages,
         last_operation=operations[-1] if operations else None,
         operation_line=describe_abandoned(operations, now) or _returned_line(home, operations, now),
         late_backlog=_late_backlog(home, now),
-        bundle=fingerprint.bundle if (fingerprint := examine_active(home, read_fingerprint)) else None,
+        bundle=records.bundle,
     )
     return replace(view, health=health_of(view, spec, now))
 
@@ -185,7 +188,13 @@ def _has_spec_elsewhere(home: StreamHome) -> bool:
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
 
 
-def _view_files(name: str, files: list[Path], platform: Path, load: Callable[[Path], StreamSpec]) -> StreamView:
+def _view_files(
+    name: str,
+    files: list[Path],
+    platform: Path,
+    load: Callable[[Path], StreamSpec],
+    read: Callable[[StreamHome, StreamSpec], StreamRecords],
+) -> StreamView:
     """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver.
 
     Two files of one name are a problem, too, because Airflow makes no DAGs of either.
@@ -193,7 +202,7 @@ def _view_files(name: str, files: list[Path], platform: Path, load: Callable[[Pa
     try:
         if len(files) > 1:
             raise DuplicateStream(name, files)
-        return view_spec(load(files[0]), platform)
+        return view_spec(load(files[0]), platform, read)
     except SessionizerError as error:
         told = f"{error} → {remedy_for(error)}"
         try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatchcase
+from fnmatch import filter as fitting
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import ControlUnreachable
 from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
 from sessionizer.home.disk.local_files import create_file, make_private, replace_file
+from sessionizer.home.kept_value import noted
 from sessionizer.home.roots import uri_of
 from sessionizer.home.uri_store import UriStore
 
@@ -62,7 +63,12 @@ class LocalStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.read, self.exists, self.is_away = path.read_bytes, path.exists, is_away
+        self.exists, self.is_away = path.exists, is_away
+
+    def read(self) -> bytes:
+        """Read the file."""
+        with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123  a fifth faster than the path's own
+            return file.read()
 
     def replace(self, content: bytes, *, durable: bool) -> None:
         """Replace the file."""
@@ -95,13 +101,13 @@ class LocalStore:
 
 def store_at(path: ControlPath) -> ControlStore:
     """Return the store of ``path``. No other function asks where a record is."""
-    return LocalStore(path) if isinstance(path, Path) else UriStore(path)
+    return noted(LocalStore(path) if isinstance(path, Path) else UriStore(path), path)
 
 
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
     """List the names in ``folder`` that fit the ``pattern``, in order. Empty without a folder. Raises OSError."""
     try:
-        return sorted(name for name in store_at(folder).names() if fnmatchcase(name, pattern))
+        return sorted(fitting(store_at(folder).names(), pattern))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

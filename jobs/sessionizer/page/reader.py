@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.health.supervision_rules import apply_pause
+from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_entries
+from sessionizer.home.kept_value import KeptValue
 from sessionizer.home.names import is_name
 from sessionizer.lineage.active import locate_data
+from sessionizer.lineage.fingerprint import present_versions
 from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.stream_spec.loading.folder import load_stream
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from sessionizer.control.history.mark import Mark
     from sessionizer.control.history.sample import Sample
     from sessionizer.fleet.stream_view import StreamView
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -48,13 +53,14 @@ class PageReader:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
     _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
+    _records: dict[str, KeptValue[StreamRecords]] = field(default_factory=lambda: defaultdict(KeptValue), init=False)
 
     def fleet(self) -> dict[str, Any]:
         """Return the table of the fleet, at most ``FRESH_MS`` old. Raises InvalidSpec, ControlUnreachable."""
         with self._lock:
             now = epoch_ms()
             if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
-                found = all_streams(self.home, self.streams, self._load)
+                found = all_streams(self.home, self.streams, self._load, self._read(present_versions()))
                 views = [view for view in found if view.is_listed]
                 rows = [stream_row(view, _marks(view, now), now) for view in self._judge(views)]
                 self._fleet = {"at": now, "streams": rows}
@@ -98,6 +104,10 @@ class PageReader:
         if epoch_ms() - found.st_ctime_ns // 1_000_000 > SETTLED_MS and not getattr(spec.source, "value_schema", None):
             self._specs[file] = (stamp, spec)
         return spec
+
+    def _read(self, versions: Mapping[str, str]) -> Callable[[StreamHome, StreamSpec], StreamRecords]:
+        """Return a reader of a stream's records, beside programs of these ``versions``. It keeps what it read."""
+        return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
 
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
         """Return the streams with their health by what the host says about their supervisors now."""

@@ -21,6 +21,9 @@ from sessionizer.errors import QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.loading.folder import load_stream
 from support.places import mounted
 from support.processes.fabricated_platform import Platform, beat
 
@@ -109,7 +112,8 @@ def keep_beating(platform: Platform, silent: AbstractSet[str] = frozenset()) -> 
 def work(platform: Platform, name: str, course: Course, now: int, silent_ms: int = 1_000) -> None:
     home = StreamHome.of(platform.home, name)
     home.prepare()
-    lineage = start_lineage(home)
+    spec = document_of(load_stream(platform.streams / f"{name}.yaml"))
+    lineage = start_lineage(home, spec=LineageSpec(spec, now))
     acquire(home, "driver-1")
     record = next(iter(sorted(mounted(home.leases).iterdir())))
     record.write_text(json.dumps({**json.loads(record.read_text()), "acquired_at": now - 3_600_000}))

@@ -188,9 +188,11 @@ def _explain_start(home: StreamHome, seen: DriverStatus) -> DriverStatus:
     The log must be one of the stream's, because its lines are shown to users. An exit record that names the error says
     more than the log.
     """
+    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
+    may_tell = seen.batch_id is None and not told and seen.state in _SICK
+    if not may_tell and not seen.launch:
+        return seen
     log = seen.launch.log if seen.launch else str(home.driver_log(seen.uid)) if seen.uid else None
     known = None if log is None else own_file(home, log)
-    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
-    may_tell = known is not None and seen.batch_id is None and not told and seen.state in _SICK
-    problem = find_start_problem(Path(str(log))) if may_tell else None
+    problem = find_start_problem(Path(str(log))) if may_tell and known is not None else None
     return replace(seen, log=log if known is not None and seen.launch else None, start_problem=problem)

@@ -1,0 +1,80 @@
+"""The table of the fleet after each change of a record: what the page has kept never shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.fleet import streams as views
+from sessionizer.fleet.stream_records import StreamRecords, read_records
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.page import reader as module
+from sessionizer.page.reader import PageReader
+from support.processes.fabricated_fleet import STEADY, work
+from support.processes.fabricated_platform import Platform, beat, make_canary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+NOW = epoch_ms()
+
+
+@pytest.fixture
+def fleet(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A stream that works, and one with a canary. No time passes."""
+    for each in (module, views):
+        monkeypatch.setattr(each, "epoch_ms", lambda: NOW)
+    monkeypatch.setattr(module, "FRESH_MS", 0)
+    platform.add("clicks")
+    work(platform, "clicks", STEADY, NOW)
+    platform.add("visits")
+    _, home = platform.drive("visits", at=NOW, progress_at=NOW, started_at=NOW)
+    make_canary(home)
+    return platform
+
+
+def rows(reader: PageReader) -> list[dict[str, Any]]:
+    return list(reader.fleet()["streams"])
+
+
+def records(platform: Platform) -> list[Path]:
+    """The records of all streams, those of the history once."""
+    found = (file for file in (platform.home / "streams").glob("*/control/**/*") if file.is_file())
+    return sorted(file for file in found if file.parent.name != "history")
+
+
+def test_each_lost_or_damaged_record_is_seen_at_once(fleet: Platform) -> None:
+    kept = PageReader(fleet.home, fleet.streams)
+    seen: set[str] = set()
+    usual = rows(kept)
+    for file in records(fleet):
+        content = file.read_bytes()
+        for spoiled in (b"{", b"{}", None):
+            file.write_bytes(spoiled) if spoiled is not None else file.unlink()
+            found = rows(kept)
+            assert found == rows(PageReader(fleet.home, fleet.streams)), f"{file}: {spoiled!r}"
+            if found != usual:
+                seen.add(file.name)
+        file.write_bytes(content)
+        assert rows(kept) == usual
+    assert {"lineage.json", "heartbeat.json", "spec.json", "trial.json"} <= seen
+
+
+def test_records_are_read_once_while_only_the_driver_beats(fleet: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(home: StreamHome, spec: StreamSpec) -> StreamRecords:
+        read.append(home.name)
+        return read_records(home, spec)
+
+    monkeypatch.setattr(module, "read_records", count)
+    reader = PageReader(fleet.home, fleet.streams)
+    rows(reader)
+    beats = [row["batch_id"] for row in rows(reader)]
+    beat(StreamHome.of(fleet.home, "clicks"), at=NOW, batch_id=90_001)
+    assert [row["batch_id"] for row in rows(reader)] != beats
+    assert read == ["clicks", "visits"]
