@@ -133,7 +133,7 @@ COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose
 stack-images:
 	$(PYTHON) docker/prepare_stack.py
 	@set -a; . docker/.env; set +a; \
-	case $$COMPOSE_FILE in *metrics*) METRICS=$$PROMETHEUS_IMAGE ;; esac; \
+	METRICS=; case $$COMPOSE_FILE in *metrics*) METRICS=$$PROMETHEUS_IMAGE ;; esac; \
 	for image in $$AIRFLOW_IMAGE $$DRIVER_IMAGE $$POSTGRES_IMAGE $$KAFKA_IMAGE $$S3_IMAGE $$METRICS; do \
 	  case $$image in streaming-state-*) \
 	    docker build --quiet -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE \
