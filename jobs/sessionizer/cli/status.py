@@ -77,6 +77,8 @@ def status(
     if strangers:
         say(f"note: {nothing_known(platform, strangers)}")
     code = max((view.exit_code for view in found), default=0)
+    if stream and found[0].problem is not None:
+        code = found[0].problem.exit_code
     if code:
         raise typer.Exit(code)
 
@@ -124,13 +126,13 @@ def _print_table(found: Sequence[StreamView], now: int) -> None:
 
 
 def _row(status: StreamView, now: int) -> list[str]:
-    seen, word = status.seen, status.health.word
+    seen, word = status.driver, status.health.word
     health = f"[{_COLOURS_OF_HEALTH[word]}]{word}[/{_COLOURS_OF_HEALTH[word]}]"
     if seen is None:
         return [status.name, f"[red]{status.state}[/red]", health, *[NOTHING] * (len(COLUMNS) - 3)]
-    colour = _COLOURS.get(seen.state, "default")
+    colour = "red" if status.problem is not None else _COLOURS.get(seen.state, "default")
     age = NOTHING if seen.age_ms is None else f"{describe_duration(seen.age_ms)} ago"
-    return [status.name, f"[{colour}]{seen.state}[/{colour}]", health, *_figures(seen, now), age, _driver(seen)]
+    return [status.name, f"[{colour}]{status.state}[/{colour}]", health, *_figures(seen, now), age, _driver(seen)]
 
 
 def _figures(seen: DriverStatus, now: int) -> list[str]:

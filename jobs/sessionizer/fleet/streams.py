@@ -28,7 +28,7 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
 from sessionizer.lineage.canary.judge import Outcome, late_backlog_line
-from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
+from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, load_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,18 +66,19 @@ def all_streams(
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
-    """Return the stream ``name``.
+    """Return the stream ``name``, also one with a broken spec.
 
-    Raises UnknownStream if it has no spec, no live driver and no unfinished command. Raises DuplicateStream,
-    InvalidSpec, DamagedFile, ControlUnreachable.
+    Raises UnknownStream if it has no spec, no live driver and no unfinished command. Raises InvalidSpec for a folder
+    that cannot be listed and a name that is none, ControlUnreachable.
     """
-    try:
-        return view_spec(find_stream(specs, name), platform)
-    except UnknownStream:
-        view = view_home(StreamHome.of(platform, name))
-        if view.is_listed:
-            return view
-        raise
+    files = spec_files(specs)
+    named = [file for file in files if file.stem == name]
+    if named:
+        return _view_files(name, named, platform, load_stream)
+    view = view_home(StreamHome.of(platform, name))
+    if not view.is_listed:
+        raise UnknownStream(name, {file.stem for file in files})
+    return view
 
 
 def find_view(platform: Path, specs: Path, name: str) -> StreamView:
@@ -92,12 +93,6 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         if not store_at(home.control).exists():
             raise
         return view_home(home)
-    except SessionizerError as error:
-        # only the look at all files shows a stream whose spec is broken
-        views = (view for view in all_streams(platform, specs) if view.name == name)
-        if (view := next(views, None)) is None:
-            raise error from None
-        return view
 
 
 def view_spec(

@@ -111,6 +111,17 @@ def test_json_is_one_list(platform: Platform) -> None:
     assert alone["stream"] == "visits"
 
 
+def test_a_broken_spec_hides_no_driver_from_those_who_name_the_stream(platform: Platform) -> None:
+    platform.add("visits", "name: [")
+    platform.drive("visits", batch_id=3)
+    result = platform.call("status", "visits")
+    assert (result.exit_code, "INVALID" in result.stdout) == (InvalidSpec.exit_code, True)
+    assert "driver-1" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("visits: ")
+    (shown,) = json.loads(platform.call("status", "visits", "--json").stdout)
+    assert (shown["state"], shown["health"]["rule"]) == ("INVALID", "invalid_spec")
+
+
 def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     _, home = platform.drive("visits", batch_id=3, warning="the table of timeouts cannot be read")

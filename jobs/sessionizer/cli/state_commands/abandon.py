@@ -83,4 +83,4 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
 
 
 def _describe_desired(where: StreamHome) -> str:
-    return f"it is wanted {read_desired(where).state}"
+    return f"its desired state is {read_desired(where).state}"
