@@ -74,7 +74,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     files = spec_files(specs)
     named = [file for file in files if file.stem == name]
     if named:
-        return _view_files(name, named, platform, load_stream)
+        return _view_files(name, named, platform, load_stream, read_records)
     view = view_home(StreamHome.of(platform, name))
     if not view.is_listed:
         raise UnknownStream(name, {file.stem for file in files})
