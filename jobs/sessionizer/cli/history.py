@@ -54,11 +54,13 @@ def history(  # noqa: PLR0913  one parameter per option
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.history.read import read_history  # noqa: PLC0415  fast --help
+    from sessionizer.spark.sinks.unpack import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     started = time.monotonic()
     spark = start_spark(f"sessionizer history {stream}", spark_master(master))
-    with translate_failures(stream):
+    with translate_failures(stream), few_blobs_at_a_time(spark):
+        say("reading the history")
         found = read_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
         _write(found, until_ms, to)
@@ -67,20 +69,20 @@ def history(  # noqa: PLR0913  one parameter per option
 
 
 def _tell_rows(found: History) -> None:
-    say("reading the history")
-    counts = found.counts()
-    typer.echo(f"events       {counts.pop(None, 0):>12,}")
-    typer.echo(f"quarantined  {sum(counts.values()):>12,}")
-    for reason, count in sorted(counts.items(), key=str):
+    refused = found.figures.refused
+    typer.echo(f"events       {found.figures.events:>12,}")
+    typer.echo(f"quarantined  {sum(refused.values()):>12,}")
+    for reason, count in sorted(refused.items()):
         typer.echo(f"  {reason:<22} {count:>12,}")
 
 
 def _write(found: History, until_ms: int | None, to: Path | None) -> None:
     say("sessionizing")
-    _tell_sessions(_write_table(found.sessions(until_ms), to, "sessions"))
+    taken = found.take(until_ms)
+    _tell_sessions(_write_table(found.sessions(taken), to, "sessions"))
     if until_ms is not None:
         say("collecting open sessions")
-        typer.echo(f"open events  {_write_table(found.open_events(until_ms), to, 'open_events').count():>12,}")
+        typer.echo(f"open events  {_write_table(found.open_events(taken), to, 'open_events').count():>12,}")
 
 
 def _write_table(frame: DataFrame, to: Path | None, name: str) -> DataFrame:

@@ -60,17 +60,32 @@ def read(spark: SparkSession, folder: Path, **changes: Any) -> History:
 
 def test_files_of_a_stream_that_reads_a_broker(spark: SparkSession, folder: Path) -> None:
     found = read(spark, folder)
-    assert found.counts() == {None: 4, "null_key": 1, "non_positive_event_time": 1, "malformed": 1}
-    sessions = {row.session_id: row for row in found.sessions(None).collect()}
+    assert found.figures.events == 4
+    assert found.figures.refused == {"null_key": 1, "non_positive_event_time": 1, "malformed": 1}
+    sessions = {row.session_id: row for row in found.sessions(found.take(None)).collect()}
     assert sorted((row.key, row.event_count, row.close_reason, row.names) for row in sessions.values()) == [
         ("a", 1, "gap", 1),
         ("a", 2, "closing_event", 2),
         ("b", 1, "gap", 1),
     ]
-    closed = found.sessions(90_500)
+    taken = found.take(90_500)
+    closed = found.sessions(taken)
     assert {row.key for row in closed.collect()} == {"a"}
     assert "events" in closed.columns
-    assert [(row.key, row.event_id) for row in found.open_events(90_500).collect()] == [("b", "4")]
+    left = [row.asDict(recursive=True) for row in found.open_events(taken).collect()]
+    assert [(row.pop("event_time").timestamp(), row) for row in left] == [
+        (
+            90,
+            {
+                "key": "b",
+                "client": None,
+                "event_id": "4",
+                "closes": False,
+                "timeout_ms": 1000,
+                "payload": {"name": "4"},
+            },
+        )
+    ]
 
 
 def test_a_delta_table_of_the_columns(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
@@ -78,20 +93,21 @@ def test_a_delta_table_of_the_columns(spark: SparkSession, folder: Path, tmp_pat
     columns = "u string, ts bigint, id string, out boolean"
     spark.read.schema(columns).json(str(folder)).write.format("delta").save(str(table))
     found = read(spark, table, sink={"keep_events": False})
-    assert found.counts()[None] == 4
-    assert "events" not in found.sessions(None).columns
+    assert found.figures.events == 4
+    assert "events" not in found.sessions(found.take(None)).columns
 
 
 def test_without_arrival_there_is_no_processing_time(spark: SparkSession, folder: Path) -> None:
     rules = {"time_mode": "processing_time"}
     with pytest.raises(InvalidSpec, match=r"rules\.time_mode"):
-        read(spark, folder, rules=rules).sessions(None)
+        read(spark, folder, rules=rules)
 
 
 def test_without_a_clock_events_are_in_the_order_of_their_own_time(spark: SparkSession, folder: Path) -> None:
-    found = read(spark, folder, rules={"time_mode": "none"}).sessions(None)
-    assert sorted((row.key, row.event_count, row.close_reason) for row in found.collect()) == [
-        ("a", 1, "gap"),
-        ("a", 2, "closing_event"),
-        ("b", 2, "gap"),
+    history = read(spark, folder, rules={"time_mode": "none"})
+    found = history.sessions(history.take(None)).collect()
+    assert sorted((row.key, row.event_count, row.close_reason, row.duration_ms) for row in found) == [
+        ("a", 1, "gap", 0),
+        ("a", 2, "closing_event", 500),
+        ("b", 2, "gap", 90_005),
     ]

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
-from sessionizer.spark.history.read import History
+from sessionizer.spark.history.read import history_of
 from sessionizer.spark.ingest.guard import REASON, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient
@@ -79,7 +79,8 @@ def made_of(spark: SparkSession, spec: StreamSpec, rows: DataFrame) -> dict[str,
         F.col(schema.CLOSES).alias("closes"), *(F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in names),
         REASON, F.col("_raw").alias("raw"),
     ).collect()  # fmt: skip
-    sessions = History(spec, rules_of(spec), guarded.rows, tuple(names)).sessions(None)
+    history = history_of(spec, rules_of(spec), guarded)
+    sessions = history.sessions(history.take(None))
     shown = sessions.select("key", "started_at", "ended_at", "event_count", "close_reason", *spec.measures)
     return {
         "events": [plain(row.asDict(), without=(REASON, "raw")) for row in kept if row[REASON] is None],

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
 from sessionizer.core.key_group.merging import merge
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 EVENTS_PER_SHARE: Final = 100_000
 _SHARE: Final = "share"
-_NOBODY_IS_LATE: Final = 0
-"""Watermark (epoch ms) at which no event of a history is late, because none is from before 1970."""
+_NOBODY_IS_LATE: Final = -NEVER_MS
+"""Watermark (epoch ms) at which no event of a history is late."""
 
 
 @dataclass(frozen=True, slots=True)

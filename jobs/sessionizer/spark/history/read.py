@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from sessionizer.core.wire import schema
+from sessionizer.core.definition.rules import NEVER_MS, Clock
+from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
+from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import resolve_place
-from sessionizer.spark.history.sessionize import open_events, sessionize_history
-from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
+from sessionizer.spark.history.first_batch import FirstBatch, look
+from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeouts
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import types_of_measures
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.measures import add_measures
+from sessionizer.spark.sinks.unpack import unpack
+from sessionizer.spark.state.emitted_rows import select_open_events
 from sessionizer.stream_spec.document.names import SESSION_FACTS
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
@@ -28,42 +34,47 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
+    from sessionizer.spark.history.first_batch import SourceFigures
+    from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Guarded rows of a history (``reason`` null: an event) and the rules that hold for all of it."""
+    """Guarded rows of a history, their ``figures``, and the rules that hold for all of it."""
 
     spec: StreamSpec
     rules: SessionRules
-    rows: DataFrame
-    payload: tuple[str, ...]
+    guarded: Guarded
+    figures: SourceFigures
 
-    def counts(self) -> dict[str | None, int]:
-        """Count rows by the reason of their refusal, None for events. Reads the whole history."""
-        return {row[REASON]: row["count"] for row in self.rows.groupBy(REASON).count().collect()}
+    def take(self, until_ms: int | None) -> DataFrame:
+        """Decide all events as one batch, with the watermark at ``until_ms`` (None: after every session's end).
 
-    def sessions(self, until_ms: int | None) -> DataFrame:
+        Returns rows of ``rows.EMITTED``, kept on disk because sessions and open events are read from them.
+        """
+        payload = self.guarded.payload_fields
+        watermark_ms = NEVER_MS if until_ms is None else until_ms
+        first = FirstBatch(self.rules, watermark_ms, payload, payload, keeps_later=True)
+        return first.taken(self.guarded, self.figures.events).persist(StorageLevel.DISK_ONLY)
+
+    def sessions(self, taken: DataFrame) -> DataFrame:
         """Return the columns of the table ``sessions``, without those that name a row's writer. Raises InvalidSpec."""
-        found = sessionize_history(self._events(), self.rules, until_ms=until_ms)
-        measured = add_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
-        dated = measured.withColumn("date", F.to_date("started_at"))
+        shape = session_rows(self.guarded.payload_fields, keep_events=True)
+        found = unpack(taken, rows.SESSIONS, shape, NOWHERE)
+        measured = add_measures(found, GuardedAggregates.of(taken.sparkSession, self.spec.measures))
         kept = ["events"] if self.spec.sink.keep_events else []
-        return dated.select(*SESSION_FACTS, *self.spec.measures, *kept)
+        return measured.select(*SESSION_FACTS, *self.spec.measures, *kept)
 
-    def open_events(self, until_ms: int | None) -> DataFrame:
-        """Return the events of the sessions that are not final at ``until_ms``, payload columns last."""
-        return open_events(self._events(), self.rules, until_ms=until_ms)
-
-    def _events(self) -> DataFrame:
-        payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.payload]
-        own_time = schema.CLOCK if self.rules.clock.has_watermark else schema.TIE
-        return self.rows.where(F.col(REASON).isNull()).select(
+    def open_events(self, taken: DataFrame) -> DataFrame:
+        """Return the events of the sessions that are not final, payload last. ``timeout_ms`` is the one in force."""
+        shape = canonical_schema(schema.event_schema(self.guarded.payload_fields, self.rules.clock))
+        payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.guarded.payload.names]
+        return select_open_events(taken, shape).select(
             schema.KEY,
             schema.CLIENT,
-            F.timestamp_millis(own_time).alias(EVENT_TIME),
+            F.timestamp_millis("clock_ms").alias(EVENT_TIME),
             schema.EVENT_ID,
             schema.CLOSES,
             schema.TIMEOUT,
@@ -74,14 +85,27 @@ class History:
 def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> History:
     """Read the history in ``folder``: files as the stream's source has them, or a Delta table of its columns.
 
-    Raises InvalidSpec if the spec does not fit it.
+    Raises InvalidSpec if the spec does not fit it, and in processing_time mode, because a history does not say when its
+    events arrived.
     """
+    if spec.rules.clock.needs_arrivals:
+        allowed = "event_time or none, because a history has no arrival times"
+        raise InvalidSpec("rules.time_mode", spec.rules.clock.value, allowed)
     source = source_of_history(spec.source, folder)
-    rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
-    guarded = guard(spark, rows, spec)
+    found = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
+    guarded = guard(spark, found, spec)
     types_of_measures(spark, spec, guarded)
     rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
-    return History(spec, rules, guarded.rows, tuple(guarded.payload.names))
+    return history_of(spec, rules, guarded)
+
+
+def history_of(spec: StreamSpec, rules: SessionRules, guarded: Guarded) -> History:
+    """Return guarded rows as a history. Without a clock of the stream, events are in the order of their own time."""
+    if not rules.clock.has_gaps:
+        own_time = {schema.CLOCK: F.col(schema.TIE), schema.TIMEOUT: F.lit(None).cast("bigint")}
+        guarded = replace(guarded, rows=guarded.rows.withColumns(own_time))
+        rules = replace(rules, clock=Clock.EVENT_TIME, gap_timeout_ms=NEVER_MS, client_timeouts_ms={})
+    return History(spec, rules, guarded, look(guarded))
 
 
 def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource:
