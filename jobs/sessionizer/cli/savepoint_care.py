@@ -68,10 +68,8 @@ def diff(  # noqa: PLR0913  one parameter per option
     changes = differences(*manifests)
     counts: dict[str, int] = {}
     if events:
-        from sessionizer.spark.state.savepoints.canonical_tables import (  # noqa: PLC0415  fast --help
-            difference_in_events,
-            saved_events,
-        )
+        from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
 
         say("starting Spark to compare the open events")
         spark = start_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
@@ -80,7 +78,12 @@ def diff(  # noqa: PLR0913  one parameter per option
             keep_from_removal(homes[0], "savepoint diff"),
             keep_from_removal(homes[1], "savepoint diff"),
         ):
-            counts = difference_in_events(*map(partial(saved_events, spark), homes, manifests))
+            found = compare_states(*map(partial(saved_events, spark), homes, manifests), most=0)
+        counts = {
+            "in both": found.events_in_both,
+            "only before": found.events_only_before,
+            "only now": found.events_only_now,
+        }
         spark.stop()
     if as_json:
         told = {"changes": [asdict(change) for change in changes], "events": counts or None}

@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from sessionizer.home.names import Verb
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.dag_defaults import dag_options
-from sessionizer_airflow.launching.argv import ReportCall
+from sessionizer_airflow.launching.argv import report_argv
 from sessionizer_airflow.operators.batch_jobs import batch_job
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
         batch_job(
             task_id="sessions_daily",
             name=f"{spec.name}.report",
-            arguments=ReportCall(stream=spec.name, folders=project.folders).argv(),
+            arguments=report_argv(project.folders, spec.name),
             project=project,
             pool=wiring.pool,
             execution_timeout=timedelta(hours=1),

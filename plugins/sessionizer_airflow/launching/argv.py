@@ -29,60 +29,30 @@ class DriverCall:
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
-        return (*self.folders.list_global_options(), "run", self.stream, "--uid", self.uid, *self.folders.argv())
+        return _argv(self.folders, self.stream, "run", options=("--uid", self.uid))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportCall:
-    """Call that rebuilds the stream's ``sessions_daily`` from the sessions that have landed."""
-
-    stream: str
-    folders: Folders
-
-    def __post_init__(self) -> None:
-        check_name("name", self.stream)
-
-    def argv(self) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py``."""
-        return (*self.folders.list_global_options(), "report", self.stream, *self.folders.argv())
+def report_argv(folders: Folders, stream: str) -> tuple[str, ...]:
+    """Return the arguments that rebuild the stream's ``sessions_daily`` from the sessions that have landed."""
+    return _argv(folders, stream, "report")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompactionCall:
-    """Call that compacts the stream's tables."""
-
-    stream: str
-    folders: Folders
-
-    def __post_init__(self) -> None:
-        check_name("name", self.stream)
-
-    def argv(self) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py``."""
-        return (*self.folders.list_global_options(), "compact", self.stream, "--yes", *self.folders.argv())
+def compaction_argv(folders: Folders, stream: str) -> tuple[str, ...]:
+    """Return the arguments that compact the stream's tables."""
+    return _argv(folders, stream, "compact", options=("--yes",))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavepointCall:
-    """Call that makes a savepoint with the id ``savepoint`` of the stream's newest batch.
+def savepoint_argv(folders: Folders, stream: str, savepoint: str, *, why: str, native: bool = False) -> tuple[str, ...]:
+    """Return the arguments that make a savepoint with the id ``savepoint`` of the stream's newest batch.
 
     ``why`` is kept for later readers.
     """
+    options = ("--id", check_identifier("savepoint", savepoint), "--why", why, *(("--native",) if native else ()))
+    return _argv(folders, stream, "savepoint", "create", options=options)
 
-    stream: str
-    savepoint: str
-    why: str
-    folders: Folders
-    native: bool = False
 
-    def __post_init__(self) -> None:
-        check_name("name", self.stream)
-        check_identifier("savepoint", self.savepoint)
-
-    def argv(self) -> tuple[str, ...]:
-        """Return the arguments of ``jobs/main.py``."""
-        of = (self.stream, "--id", self.savepoint, "--why", self.why, *(("--native",) if self.native else ()))
-        return (*self.folders.list_global_options(), "savepoint", "create", *of, *self.folders.argv())
+def _argv(folders: Folders, stream: str, *verb: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return (*folders.list_global_options(), *verb, check_name("name", stream), *options, *folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.launching.argv import SavepointCall, StateCall
+from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, read_remains
@@ -132,7 +132,7 @@ class MakeSavepoint(OperateJob):
         """Name the savepoint by the run, so that each try makes the same one."""
         savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
         why = request.why or f"asked for in Airflow ({context['run_id']})"
-        return SavepointCall(stream=request.stream, savepoint=savepoint, why=why, folders=self.project.folders).argv()
+        return savepoint_argv(self.project.folders, request.stream, savepoint, why=why)
 
 
 class MakePlan(OperateJob):

@@ -9,7 +9,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement
 from sessionizer.stream_spec.loading.folder import survey_streams
-from sessionizer_airflow.launching.argv import CompactionCall
+from sessionizer_airflow.launching.argv import compaction_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ class CompactTables(SparkBatchJob):
     """Job that compacts the tables of a stream."""
 
     def __init__(self, *, stream: str, project: Project, **kwargs: Any) -> None:
-        call = CompactionCall(stream=stream, folders=project.folders)
-        super().__init__(job=job_of(project, f"{stream}.compaction", call.argv()), **kwargs)
+        argv = compaction_argv(project.folders, stream)
+        super().__init__(job=job_of(project, f"{stream}.compaction", argv), **kwargs)
         self.stream = stream
 
 

@@ -11,7 +11,7 @@ from sessionizer.lineage.active import locate_data
 from sessionizer.state.savepoints.schedule import judge, prune_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.launching.argv import SavepointCall
+from sessionizer_airflow.launching.argv import savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class TakeSavepoint(SparkBatchJob):
     """
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
-        call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why, native=native)
-        super().__init__(job=job_of(project, f"{stream}.savepoint", call.argv()), **kwargs)
+        argv = savepoint_argv(project.folders, stream, savepoint, why=why, native=native)
+        super().__init__(job=job_of(project, f"{stream}.savepoint", argv), **kwargs)
         self.stream = stream
 
 

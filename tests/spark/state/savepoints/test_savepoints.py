@@ -22,8 +22,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.comparison import compare_states
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import difference_in_events, open_sessions, savepoint_table
+from sessionizer.spark.state.savepoints.canonical_tables import open_sessions, savepoint_table
 from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -216,14 +217,11 @@ def test_two_of_them_tell_what_came_in_between(
     spark: SparkSession, earlier: tuple[SavepointHome, Manifest], last: tuple[SavepointHome, Manifest]
 ) -> None:
     tables = [savepoint_table(spark, home, "open_events") for home in (earlier[0], last[0])]
-    counts = difference_in_events(*tables)
+    found = compare_states(*tables, most=0)
     events = [{(row.key, row.event_id, row.clock_ms) for row in table.collect()} for table in tables]
-    assert counts == {
-        "in both": len(events[0] & events[1]),
-        "only before": len(events[0] - events[1]),
-        "only now": len(events[1] - events[0]),
-    }
-    assert counts["only now"] > 0
+    assert found.events_in_both == len(events[0] & events[1])
+    assert found.events_only_before == len(events[0] - events[1])
+    assert found.events_only_now == len(events[1] - events[0]) > 0
 
 
 def test_what_is_complete_is_not_made_again(

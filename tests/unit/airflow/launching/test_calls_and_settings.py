@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import uri_of
-from sessionizer_airflow.launching.argv import CompactionCall, DriverCall, ReportCall, SavepointCall, StateCall
+from sessionizer_airflow.launching.argv import DriverCall, StateCall, compaction_argv, report_argv, savepoint_argv
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
@@ -25,7 +25,7 @@ def test_driver_call() -> None:
 
 
 def test_report_call() -> None:
-    assert ReportCall(stream="clicks", folders=FOLDERS).argv()[:2] == ("report", "clicks")
+    assert report_argv(FOLDERS, "clicks")[:2] == ("report", "clicks")
 
 
 @pytest.mark.parametrize("data", ["/lake", "hdfs://namenode:8020/lake"])
@@ -37,9 +37,9 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
     ]
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
-        ReportCall(stream="clicks", folders=folders).argv(),
-        CompactionCall(stream="clicks", folders=folders).argv(),
-        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
+        report_argv(folders, "clicks"),
+        compaction_argv(folders, "clicks"),
+        savepoint_argv(folders, "clicks", "a", why="b"),
         *(call.planned("r") for call in to_change),
         *(call.approved("d", "somebody") for call in to_change),
     ):
@@ -52,9 +52,9 @@ def test_every_job_is_told_of_the_control_root_before_its_verb(control: str) -> 
     change = StateCall(verb="restore", stream="clicks", savepoint=None, options=(), reads_spec=False, folders=folders)
     for argv in (
         DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
-        ReportCall(stream="clicks", folders=folders).argv(),
-        CompactionCall(stream="clicks", folders=folders).argv(),
-        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
+        report_argv(folders, "clicks"),
+        compaction_argv(folders, "clicks"),
+        savepoint_argv(folders, "clicks", "a", why="b"),
         change.planned("r"),
         change.approved("d", "somebody"),
     ):
@@ -111,7 +111,7 @@ def test_a_root_that_is_none_is_named(variable: str, value: str, allowed: str) -
 def test_names_that_are_none(name: str) -> None:
     for refuse in (
         lambda: DriverCall(stream=name, uid="0123ab", folders=FOLDERS),
-        lambda: ReportCall(stream=name, folders=FOLDERS),
+        lambda: report_argv(FOLDERS, name),
     ):
         with pytest.raises(InvalidSpec, match="name is"):
             refuse()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
 
 _BLOB_OF_LOG: Final = ("key_group", "number", "of", "blob")
-_WHOSE: Final = ("key", "event_id", "clock_ms")
 
 
 def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
@@ -73,23 +71,6 @@ def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) 
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
     events = saved_events(spark, home, manifest)
     return events.groupBy(KEY_GROUP).applyInArrow(_sessions(rules, payload), shape)
-
-
-def difference_in_events(before: DataFrame, now: DataFrame) -> dict[str, int]:
-    """Count the open events that two savepoints share, and those that only one of them has.
-
-    An event is identified by its key, its id and its clock.
-    """
-    told = [frame.select(*_WHOSE).distinct().withColumn("there", F.lit(1)) for frame in (before, now)]
-    before, now = told[0].withColumnRenamed("there", "before"), told[1].withColumnRenamed("there", "now")
-    both = before.join(now, list(_WHOSE), "full")
-    counts = both.agg(
-        F.count_if(F.expr("before is not null and now is not null")).alias("in both"),
-        F.count_if(F.col("now").isNull()).alias("only before"),
-        F.count_if(F.col("before").isNull()).alias("only now"),
-    ).first()
-    assert counts is not None  # noqa: S101  an aggregate of all has one row
-    return counts.asDict()
 
 
 def _sessions(rules: SessionRules, payload: schema.Payload) -> Callable[[pa.Table], pa.Table]:
