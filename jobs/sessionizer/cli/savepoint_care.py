@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +77,8 @@ def diff(  # noqa: PLR0913  one parameter per option
             keep_from_removal(homes[0], "savepoint diff"),
             keep_from_removal(homes[1], "savepoint diff"),
         ):
-            found = compare_states(*map(partial(saved_events, spark), homes, manifests), most=0)
+            sides = [saved_events(spark, *each) for each in zip(homes, manifests, strict=True)]
+            found = compare_states(sides[0], sides[1], most=0)
         counts = {
             "in both": found.events_in_both,
             "only before": found.events_only_before,

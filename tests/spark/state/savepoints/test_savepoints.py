@@ -217,7 +217,7 @@ def test_two_of_them_tell_what_came_in_between(
     spark: SparkSession, earlier: tuple[SavepointHome, Manifest], last: tuple[SavepointHome, Manifest]
 ) -> None:
     tables = [savepoint_table(spark, home, "open_events") for home in (earlier[0], last[0])]
-    found = compare_states(*tables, most=0)
+    found = compare_states(tables[0], tables[1], most=0)
     events = [{(row.key, row.event_id, row.clock_ms) for row in table.collect()} for table in tables]
     assert found.events_in_both == len(events[0] & events[1])
     assert found.events_only_before == len(events[0] - events[1])
