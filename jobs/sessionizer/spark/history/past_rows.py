@@ -99,19 +99,20 @@ def _stored_at(given: str, source: Source, table: str | None, user: str | None) 
         raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
-    return _find_in_folder(folder_at(given, FIELD), given, source)
+    return find_in_folder(folder_at(given, FIELD), given, source, FIELD)
 
 
-def _find_in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Source]:
+def find_in_folder(folder: DataPath, given: str, source: Source, field: str) -> tuple[Past, Source]:
+    """Return the history in ``folder``, which the option ``field`` gave, and its reader. Raises InvalidSpec."""
     newest = newest_version(folder)
     if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
         return Past("delta", uri_of(folder), f"version {newest}"), as_it_is
     sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
     if not sizes:
-        raise InvalidSpec(FIELD, given, f"a folder of files, a Delta table, or {SOURCE!r}")
+        raise InvalidSpec(field, given, "a folder of files, or a Delta table")
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
-    files = _files(source, uri_of(folder), sizes)
+    files = _files(source, uri_of(folder), sizes, field)
     return Past(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files
 
 
@@ -178,7 +179,7 @@ def _start_at_beginning(source: Source) -> Source:
     return source.model_copy(update={"starting_offsets": "earliest"}) if source.format == "kafka" else source
 
 
-def _files(source: Source, folder: str, names: Iterable[str]) -> FilesSource:
+def _files(source: Source, folder: str, names: Iterable[str], field: str) -> FilesSource:
     """Describe the files in the encoding of the stream's source, or as Parquet if their names say so."""
     given = source if isinstance(source, FilesSource) else None
     encoding = "parquet" if any(name.endswith(".parquet") for name in names) else getattr(source, "encoding", "parquet")
@@ -187,7 +188,7 @@ def _files(source: Source, folder: str, names: Iterable[str]) -> FilesSource:
     columns = getattr(source, "columns", None)
     if columns is None:
         raise InvalidSpec(
-            FIELD, folder, f"a Delta table, because a source of format {source.format} does not say which columns"
+            field, folder, f"a Delta table, because a source of format {source.format} does not say which columns"
         )
     options = given.options if given is not None and given.encoding == encoding else {}
     found = {"format": "files", "path": folder, "encoding": encoding, "columns": columns, "options": options}

@@ -15,8 +15,8 @@ from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import resolve_place
 from sessionizer.spark.history.first_batch import FirstBatch, look
-from sessionizer.spark.ingest.guard import EVENT_TIME, guard
-from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.history.past_rows import find_in_folder, rows_of_past
+from sessionizer.spark.ingest.guard import EVENT_TIME
 from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeouts
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import types_of_measures
@@ -25,7 +25,6 @@ from sessionizer.spark.sinks.measures import add_measures
 from sessionizer.spark.sinks.unpack import unpack
 from sessionizer.spark.state.emitted_rows import select_open_events
 from sessionizer.stream_spec.document.names import SESSION_FACTS
-from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.spark.history.first_batch import SourceFigures
     from sessionizer.spark.ingest.guard import Guarded
-    from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -83,7 +81,7 @@ class History:
 
 
 def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> History:
-    """Read the history in ``folder``: files as the stream's source has them, or a Delta table of its columns.
+    """Read the history in ``folder``: files in the encoding of the stream's source, or a Delta table of its columns.
 
     Raises InvalidSpec if the spec does not fit it, and in processing_time mode, because a history does not say when its
     events arrived.
@@ -91,9 +89,8 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
     if spec.rules.clock.needs_arrivals:
         allowed = "event_time or none, because a history has no arrival times"
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, allowed)
-    source = source_of_history(spec.source, folder)
-    found = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
-    guarded = guard(spark, found, spec)
+    _, source = find_in_folder(folder, str(folder), spec.source, "--input")
+    guarded = rows_of_past(spark, spec, source, platform_home)
     types_of_measures(spark, spec, guarded)
     rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
     return history_of(spec, rules, guarded)
@@ -106,19 +103,6 @@ def history_of(spec: StreamSpec, rules: SessionRules, guarded: Guarded) -> Histo
         guarded = replace(guarded, rows=guarded.rows.withColumns(own_time))
         rules = replace(rules, clock=Clock.EVENT_TIME, gap_timeout_ms=NEVER_MS, client_timeouts_ms={})
     return History(spec, rules, guarded, look(guarded))
-
-
-def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource:
-    """Return a source that reads ``folder`` in the form of ``source``. Raises InvalidSpec."""
-    if (folder / "_delta_log").is_dir():
-        return DeltaSource(format="delta", path=str(folder))
-    if source.format == "files":
-        return source.model_copy(update={"path": str(folder)})
-    if source.format == "delta":
-        raise InvalidSpec("--input", str(folder), "a Delta table, because source.format is delta")
-    if source.encoding not in ("json", "text"):
-        raise InvalidSpec("--input", str(folder), f"a Delta table, because source.encoding is {source.encoding}")
-    return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
 
 
 def rules_in_force(spec: StreamSpec, timeouts_ms: Mapping[str, int]) -> SessionRules:
