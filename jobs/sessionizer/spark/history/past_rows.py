@@ -99,18 +99,24 @@ def _stored_at(given: str, source: Source, table: str | None, user: str | None) 
         raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
-    return find_in_folder(folder_at(given, FIELD), given, source, FIELD)
+    found = find_in_folder(folder_at(given, FIELD), source, FIELD)
+    if found is None:
+        raise InvalidSpec(FIELD, given, f"a folder of files, a Delta table, or {SOURCE!r}")
+    return found
 
 
-def find_in_folder(folder: DataPath, given: str, source: Source, field: str) -> tuple[Past, Source]:
-    """Return the history in ``folder``, which the option ``field`` gave, and its reader. Raises InvalidSpec."""
+def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Past, Source] | None:
+    """Return the history in ``folder``, which the option ``field`` gave, and its reader. None without a file.
+
+    Raises InvalidSpec.
+    """
     newest = newest_version(folder)
     if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
         return Past("delta", uri_of(folder), f"version {newest}"), as_it_is
     sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
     if not sizes:
-        raise InvalidSpec(field, given, "a folder of files, or a Delta table")
+        return None
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
     files = _files(source, uri_of(folder), sizes, field)
     return Past(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files

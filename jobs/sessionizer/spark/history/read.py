@@ -89,8 +89,10 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
     if spec.rules.clock.needs_arrivals:
         allowed = "event_time or none, because a history has no arrival times"
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, allowed)
-    _, source = find_in_folder(folder, str(folder), spec.source, "--input")
-    guarded = rows_of_past(spark, spec, source, platform_home)
+    found = find_in_folder(folder, spec.source, "--input")
+    if found is None:
+        raise InvalidSpec("--input", str(folder), "a folder of files, or a Delta table")
+    guarded = rows_of_past(spark, spec, found[1], platform_home)
     types_of_measures(spark, spec, guarded)
     rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
     return history_of(spec, rules, guarded)
