@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def _check_stream(typed: str) -> str:
+def _check_stream(typed: str | None) -> str | None:
     """Refuse a name that no stream can have. Raises InvalidSpec."""
-    return check_name("STREAM", typed)
+    return typed and check_name("STREAM", typed)
 
 
 Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.", callback=_check_stream)]
+StreamOrAll: TypeAlias = Annotated[
+    str | None, typer.Argument(help="Name of a stream. Default: all.", callback=_check_stream)
+]
 Streams: TypeAlias = Annotated[
     Path | None, typer.Option(help="Folder of the stream specs. Default: SESSIONIZER_STREAMS, else dags/streams.")
 ]

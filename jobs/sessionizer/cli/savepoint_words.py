@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
+from sessionizer.cli.places import note_unknown_stream
 from sessionizer.home.clock import describe_duration, moment_text
 from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
@@ -34,8 +35,9 @@ _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
     """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``.
 
-    Raises InvalidSpec, and StoreUnreachable if nothing answers there.
+    Says so if the home has no record of the stream. Raises InvalidSpec, and StoreUnreachable if nothing answers there.
     """
+    note_unknown_stream(home)
     folder = home.savepoints if given is None else folder_at(given, "--in") / home.name
     require_reachable(folder, "the folder of savepoints")
     return folder

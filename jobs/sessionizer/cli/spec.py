@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
+from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
@@ -26,7 +26,7 @@ NOT_LOOKED_AT: Final = "  (types, syntax and the source are not checked: add --d
 
 @spec.command()
 def check(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
+    stream: StreamOrAll = None,
     *,
     deep: Annotated[bool, typer.Option("--deep", help="Also resolve columns and types, with Spark.")] = False,
     streams: Streams = None,
@@ -43,6 +43,8 @@ def check(
     errors += misfits
     for found in specs:
         typer.echo(f"ok  {found.name}{'' if deep else NOT_LOOKED_AT}")
+    if not specs and not errors:
+        say(f"no stream spec is in {folder}")
     for error in errors:
         tell(error)
     if errors:

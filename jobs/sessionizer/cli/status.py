@@ -6,14 +6,14 @@ import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_known, streams_folder
+from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
@@ -54,7 +54,7 @@ _WIDTH_OF_A_FILE: Final = 200
 
 
 def status(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
+    stream: StreamOrAll = None,
     *,
     as_json: AsJson = False,
     streams: Streams = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -223,3 +225,8 @@ def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform
     notes = "\n".join(error.__notes__)
     assert record.command in notes
     assert "sessionizer abandon clicks" in notes
+    acquire(home, f"restore-{record.id}")
+    error = typed(platform, "restore", "--approve", DIGEST)
+    assert error is not None
+    (note,) = error.__notes__
+    assert f"pid {os.getpid()}" in note, "another process carries it out, so nobody resumes it"

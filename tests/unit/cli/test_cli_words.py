@@ -113,7 +113,7 @@ def test_an_empty_key_or_event_id_is_one_like_any_other(words: tuple[str, ...], 
 
 @pytest.mark.parametrize("name", ["a b", "Clicks", "../clicks", "clicks.yaml"])
 def test_a_name_that_no_stream_can_have_is_corrected_where_it_is_typed(name: str, platform: Platform) -> None:
-    for words in (("stop",), ("rollback",), ("savepoint", "list"), ("abandon",)):
+    for words in (("stop",), ("status",), ("rollback",), ("savepoint", "list"), ("abandon",)):
         error = CliRunner().invoke(app, [*words, name, "--home", str(platform.home)]).exception
         assert isinstance(error, InvalidSpec)
         assert (error.field, error.advise()) == ("STREAM", "give another STREAM")

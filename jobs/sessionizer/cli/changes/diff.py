@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import AsJson, Streams, streams_folder
+from sessionizer.cli.places import AsJson, StreamOrAll, Streams, streams_folder
 from sessionizer.deployment.checkout import LOCK, PACKAGE, SPECS, Checkout
 from sessionizer.deployment.spec_diff import NOTHING, SpecDiff
 from sessionizer.errors import UnknownStream
@@ -30,7 +30,7 @@ _NEEDED: Final = (SPECS, PACKAGE, LOCK, "pyproject.toml")
 
 
 def diff(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
+    stream: StreamOrAll = None,
     *,
     against: Annotated[str, typer.Option(help="Git ref of the repository of the specs, or a folder.")],
     as_json: AsJson = False,

@@ -21,9 +21,12 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
 )
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.unfinished_operation import find_unfinished_operation
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import OperationPending, SessionizerError, StreamMovedOn
 from sessionizer.fleet.operation_words import stays_stopped
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
@@ -76,12 +79,16 @@ def _describe_done(record: OperationRecord) -> str:
 
 
 def note_pending(error: SessionizerError, shared: Shared) -> None:
-    """Add to the ``error`` of a command that its stream stays stopped, because an operation is pending, if so."""
+    """Add to the ``error`` of a command that an operation of its stream is pending, if so, and how to resume it."""
     if hasattr(error, "__notes__") or isinstance(error, OperationPending):
         return
     with suppress(SessionizerError):
-        pending = pending_operation(StreamHome.of(home_folder(shared.home), shared.stream))
-        for line in stays_stopped(pending) if pending else ():
+        home, now = StreamHome.of(home_folder(shared.home), shared.stream), epoch_ms()
+        pending = pending_operation(home)
+        if pending is None:
+            return
+        found = find_unfinished_operation(home.name, pending, read_driver(home, now), now)
+        for line in [found.standing] if found and found.is_at_work else stays_stopped(pending):
             error.add_note(line)
 
 

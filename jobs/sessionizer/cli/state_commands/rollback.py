@@ -28,6 +28,7 @@ from sessionizer.state.restores.rollback_plan import rollback_digest
 def run(command: Rollback, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
+    note_unknown_stream(where)
     if is_done_already(where, command.name, shared.approve):
         return
     pending = find_begun(where, command.name)
