@@ -17,7 +17,7 @@ from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
@@ -120,6 +120,7 @@ def test_killed_driver_is_noticed_and_replaced_after_the_backoff(
     os.kill(known(live_process(home).pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     assert isinstance(patient(new_supervisor()).settle(), Wait)
+    SUPERVISION_FILE.of(home).write(replace(recorded(home), restart_at=epoch_ms()))
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     fresh = live_process(home)
     assert fresh.uid != uid
