@@ -267,7 +267,7 @@ def test_the_page_in_airflow_says_that_a_driver_is_silent(screen: Screen) -> Non
 
 def test_the_page_in_airflow_says_that_its_triggerer_is_silent(screen: Screen) -> None:
     part = screen.platform.parts.running["triggerer"]
-    screen.hears_nothing_of(family(part.pid), "Airflow's triggerer is silent since")
+    screen.hears_nothing_of(family(part.pid), "Airflow's triggerer was last heard at")
 
 
 def test_the_page_in_airflow_says_that_the_api_server_does_not_answer(screen: Screen) -> None:

@@ -6,7 +6,7 @@ import { el, show } from '/assets/dom.js';
 import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
 import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
 import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
-import { PARTS_EVERY_MS, PART_SILENT_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
+import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
 import { FleetView, stateText } from '/assets/fleet.js';
 import { Timeline } from '/assets/timeline.js';
 
@@ -57,7 +57,7 @@ test('the savepoint that a restore goes back to', () => {
 test('the nearest point', () => equal([nearest([], 5), nearest([{ at: 0 }, { at: 10 }], 6)], [null, 1]));
 
 test('a driver is silent by the clock of the server', () => equal([isSilent(row({}), 9000), isSilent(row({}), 10001), isSilent(row({ live: false }), 99999), isSilent(row({ heard_at: null }), 99999)], [false, true, false, false]));
-test('who is silent is told within 15 s', () => equal([SILENT_MS + EVERY_MS, PART_SILENT_MS + PARTS_EVERY_MS, EVERY_MS + PATIENCE_MS].filter((most) => most > 15000), []));
+test('who is silent is told within 15 s', () => equal([SILENT_MS + EVERY_MS, PART_LATE_MS + PARTS_EVERY_MS, EVERY_MS + PATIENCE_MS].filter((most) => most > 15000), []));
 test('one silent driver is named, many are counted', () => {
   equal(silentDrivers([row({}), row({ stream: 'quick', heard_at: 50000 })], 50000).map((line) => line.includes('clicks')), [true]);
   equal(silentDrivers(Array.from({ length: 7 }, (_, index) => row({ stream: `s${index}` })), 50000).map((line) => [line.startsWith('7 drivers'), line.includes('s4'), line.includes('s5')]), [[true, true, false]]);
@@ -67,6 +67,11 @@ test('parts of Airflow', () => {
   const parts = { scheduler: { status: 'healthy', latest_scheduler_heartbeat: at }, triggerer: { status: 'healthy', latest_triggerer_heartbeat: at }, dag_processor: { status: 'unhealthy', latest_dag_processor_heartbeat: at } };
   equal([silentParts(parts, 65000).length, silentParts(parts, 71000).length, silentParts({}, 71000).length], [1, 3, 0]);
   equal(silentParts({ triggerer: { status: null } }, 71000), []);
+});
+test('a part of Airflow that is late is called silent only by its own threshold', () => {
+  const told = (status) => silentParts({ triggerer: { status, latest_triggerer_heartbeat: '1970-01-01T00:01:00Z' } }, 71000)[0];
+  equal(['healthy', 'unhealthy'].map((status) => [told(status).includes('last heard at'), told(status).includes('is silent since')]), [[true, false], [false, true]]);
+  equal(silentParts({ scheduler: { status: 'unhealthy', latest_scheduler_heartbeat: null } }, 71000)[0].includes('scheduler is silent.'), true);
 });
 
 test('a plan out of the text of its approval', () =>
