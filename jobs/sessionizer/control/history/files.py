@@ -73,8 +73,13 @@ def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
     """Read the marks of the span (epoch ms), the oldest first. Raises OSError."""
     names = record_names(home.history, "mark.*.json")
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
-    found = (_read_mark(home.history / name) for name in within[-MARKS_READ:])
-    return sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at)
+    return list(_read_marks(home.history, tuple(within[-MARKS_READ:])))
+
+
+@lru_cache(maxsize=512)
+def _read_marks(folder: ControlPath, names: tuple[str, ...]) -> tuple[Mark, ...]:
+    found = (_read_mark(folder / name) for name in names)
+    return tuple(sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at))
 
 
 @lru_cache(maxsize=8_192)
