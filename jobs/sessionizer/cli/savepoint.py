@@ -87,10 +87,14 @@ def create(  # noqa: PLR0913  one parameter per option
         else:
             made = _canonical(where, batch, asked, spark_master(master), check)
         check()  # again: the stream must not have read more than was saved
+    _show_made(made, asked, as_json=as_json)
+
+
+def _show_made(made: Manifest, asked: SavepointRequest, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return
-    typer.echo(f"savepoint {made.id} of {stream} after batch {made.batch_id}: {contents_line(made)}")
+    typer.echo(f"savepoint {made.id} of {made.stream} after batch {made.batch_id}: {contents_line(made)}")
     typer.echo(uri_of(asked.folder / made.id))
 
 

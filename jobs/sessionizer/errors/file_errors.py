@@ -78,7 +78,7 @@ class DiskFull(TransientError):
     exit_code = 24
     cause: ClassVar[str] = "disk_full"
     title = "a disk is full"
-    remedy = "free some space. The stream then resumes"
+    remedy = "free some space. Airflow then resumes the stream. Run a typed command again"
 
     def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
         self.path, self.purpose, self.detail = path, purpose, detail
