@@ -15,20 +15,14 @@ SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "MigrationRefused", "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft",
     "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
-    "SourceFileUnfit", "NotAccepted",
+    "SourceFileUnfit",
 )  # fmt: skip
 INSTALLING: Final = ("JarsNotFetched", "JvmNotStarted", "LookupNotInstalled")
 LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
-WHEN_BUSY: Final = (
-    "Spark makes it on a machine that is busy for ten seconds: tests/unit/spark/test_failure.py has its words"
-)
-NO_JARS: Final = "it takes an installation without them: tests/golden/sentences/causes.txt has its words"
 OTHERS: Final = {
     **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING, *INSTALLING), OF_COMMANDS),
     **dict.fromkeys(("HomeNotShared", "ExecutorsUnfit"), ON_CLUSTERS),
-    "python_worker_late": WHEN_BUSY,
-    "store_jars_missing": NO_JARS,
 }
 """Causes of which no alert is told, each with the reason."""
 

@@ -48,6 +48,7 @@ class Death:
     first: Callable[[Stage], None] = a_file
     next: bool = False
     names: str = ""
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def of_files(cls, cause: str, spoil: Callable[[Stage], None], names: str = "", *, next: bool = False) -> Death:  # noqa: A002
@@ -70,7 +71,17 @@ def jvm_killed(stage: Stage) -> None:
     kill_process(jvm)
 
 
+def column_added(stage: Stage) -> None:
+    """The open events have no value for it."""
+    spec = clicks_spec()
+    spec["mapping"]["payload"]["agent"] = "device"
+    stage.write_spec(spec)
+
+
 DEATHS = {
+    "a column was added that open sessions lack": Death(
+        "NotAccepted", column_added, clicks_spec(), next=True, names="mapping.payload.agent", flags=("--apply",)
+    ),
     "the checkpoint lost its state": Death.of_files(
         "state_not_at_head", spoiled.state_removed, "CANNOT_LOAD_STATE_STORE", next=True
     ),
@@ -110,7 +121,7 @@ def test_what_people_are_told_of_a_query_that_died(name: str, watched: WatchedSt
     else:
         watched.drive(lambda: works(watched.home))
     death.spoil(stage)
-    watched.drive()
+    watched.drive(command=lambda call: [*real_driver(call), *death.flags])
     watched.check(death.cause, names=death.names)
     watched.check_status(death.cause)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,24 @@ if TYPE_CHECKING:
 STREAMING_UPDATE = "org/apache/spark/sql/delta/DeltaOperations$StreamingUpdate.class"
 TRY_EVAL = "org/apache/spark/sql/catalyst/expressions/TryEval.class"
 
+LATE = """import sys, time
+if "pyspark.sql.streaming.transform_with_state_driver_worker" in sys.orig_argv:
+    time.sleep(13)
+"""
+
 
 def nothing(_: Path) -> dict[str, str]:
     return {}
+
+
+def late_workers(folder: Path) -> dict[str, str]:
+    """The variables by which the worker that a query starts with needs longer to connect than Spark waits.
+
+    It is the only one that Spark waits ten seconds for. The others are forked from a daemon that has long been up.
+    """
+    (folder / "late").mkdir()
+    (folder / "late" / "sitecustomize.py").write_text(LATE)
+    return {"PYTHONPATH": os.pathsep.join([str(folder / "late"), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,12 @@ FALSE_STARTS = {
         {"source": clicks_spec()["source"] | {"options": {"maxFileAge": "old"}}},
     ),
     "a table of another stream": FalseStart("TableOwned", "visits@0123456789ab", {}, table_of_another),
+    "no jars of Google's store": FalseStart(
+        "store_jars_missing",
+        "GoogleHadoopFileSystem",
+        {"source": clicks_spec()["source"] | {"path": "gs://nowhere/feed"}},
+    ),
+    "Python workers that are late": FalseStart("python_worker_late", "connect back", {}, environment=late_workers),
     "no Python for workers": FalseStart(
         "unknown", "/nowhere/python", {}, environment=lambda _: {"PYSPARK_PYTHON": "/nowhere/python"}
     ),
