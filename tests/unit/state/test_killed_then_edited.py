@@ -158,3 +158,10 @@ def require_nothing_else_begins(home: StreamHome, verb: str) -> None:
     for other in COMMANDS.keys() - {verb}:
         with pytest.raises(OperationPending):
             require_startable(home, other)
+
+
+def test_a_killed_command_is_resumed_with_every_option_that_it_was_given() -> None:
+    """The record has the savepoint of a time, and a plan that was looked into deeper is the same plan."""
+    options = [(name, field, each) for name, command in COMMANDS.items() for field, each in command.options().items()]
+    dropped = {(name, field) for name, field, each in options if each.is_typed and not each.is_recorded}
+    assert dropped == {("restore", "time"), ("upgrade", "deep")}

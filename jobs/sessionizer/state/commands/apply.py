@@ -54,7 +54,6 @@ class Apply(Command):
         "--in",
         None,
         "folder or URI that gets the savepoint, in a folder per stream. Without it: the stream's home",
-        is_recorded=False,
     )
 
     def plan(self, decision: UpgradePlan) -> Plan[UpgradePlan]:
