@@ -16,6 +16,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
+from sessionizer.fleet.streams import has_watched_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id
@@ -55,7 +56,7 @@ def stop(
         return
     if seen.uid not in ask_to_stop(where, why):
         request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more
-    _warn_of_supervisor(stream, seen)
+    _warn_of_supervisor(where, seen)
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
@@ -94,7 +95,9 @@ def _describe_end(seen: DriverStatus) -> str:
     return f"{record.outcome}{after}{because}"
 
 
-def _warn_of_supervisor(stream: str, seen: DriverStatus) -> None:
-    """Say that a supervisor starts the stream again: a driver that Airflow launched has one."""
-    if seen.desired.state is DesiredState.RUNNING and (seen.desired.at or seen.launch is not None):
-        say(f"note: a supervisor starts the next driver. To keep the stream stopped, run {dag_id(stream, Verb.STOP)}")
+def _warn_of_supervisor(where: StreamHome, seen: DriverStatus) -> None:
+    """Say that a supervisor starts the stream again: a driver that Airflow launched has one while it has a spec."""
+    supervised = seen.desired.at or (seen.launch is not None and has_watched_spec(where))
+    if seen.desired.state is DesiredState.RUNNING and supervised:
+        stop_dag = dag_id(where.name, Verb.STOP)
+        say(f"note: a supervisor starts the next driver. To keep the stream stopped, run {stop_dag}")

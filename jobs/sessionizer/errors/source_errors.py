@@ -18,7 +18,7 @@ class SourceUnreachable(TransientError):
 
     exit_code = 21
     title = "the source does not answer"
-    remedy = "start the server at the address in the message, or correct source in the spec"
+    remedy = "start the server or mount the folder that the message names, or correct source in the spec"
 
     def __init__(self, address: str, cause: str) -> None:
         self.address, self.cause = address, cause

@@ -164,7 +164,7 @@ def view_home(home: StreamHome) -> StreamView:
     view = StreamView(
         name=home.name,
         home=home,
-        specified=_has_spec_elsewhere(home),
+        specified=has_watched_spec(home),
         driver=driver,
         supervision=supervision,
         advice=advice_on(home, driver, supervision, unfinished) if unfinished else None,
@@ -175,8 +175,8 @@ def view_home(home: StreamHome) -> StreamView:
     return replace(view, health=health_of(view, None, now))
 
 
-def _has_spec_elsewhere(home: StreamHome) -> bool:
-    """Whether the stream's newest watch reads its spec in another folder, where the file still is."""
+def has_watched_spec(home: StreamHome) -> bool:
+    """Whether the spec by which Airflow watched the stream last is still where it was."""
     watch = WATCH_FILE.of(home).read()
     if watch is None or watch.streams is None:
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import logging
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from sessionizer.fleet.health.verdict import StreamHealth
     from sessionizer_airflow.alerting.alert import Alert
+
+log = logging.getLogger(__name__)
 
 
 CLASS: Final = "SESSIONIZER_NOTIFIER"
@@ -158,4 +161,7 @@ def health_now(home: Path, streams: Path, stream: str) -> StreamHealth | None:
     try:
         return find_view(home, streams, stream).health
     except (SessionizerError, OSError):
+        return None
+    except Exception as error:  # noqa: BLE001  a label, metric or word of an alert must not end the watch of a stream
+        log.warning("the health of %s is unknown: %s: %s", stream, type(error).__name__, error)
         return None

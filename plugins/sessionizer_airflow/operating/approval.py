@@ -112,7 +112,7 @@ class ApprovePlan(ApprovalOperator):
         """Show the plan, and park the task. Return the plan if the policy of the open window approves it."""
         request, plan = self._asked(context)
         window = window_for_approval(context, self.project.streams, request.stream)
-        show_label(context, "waits for approval")
+        show_label(context, "waits for approval" if plan.possible else "plan refused")
         if not plan.possible:
             raise PersonNeeded.wrap(PlanImpossible(plan.stream, plan.verb, plan.text))
         if window is not None and window.policy is UpgradePolicy.APPLY and not plan.options:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
+from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import (
     STOP_FILE,
@@ -101,7 +102,10 @@ def test_a_driver_of_airflow_has_a_supervisor_though_no_user_has_set_a_desired_s
     _, home = platform.drive("visits")
     assert "visits.stop" not in platform.call("stop", "visits", "--wait", "0").stderr
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 1, log="a.log"))
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, streams=str(platform.streams)))
     assert "visits.stop" in platform.call("stop", "visits", "--wait", "0").stderr
+    (platform.streams / "visits.yaml").unlink()
+    assert "visits.stop" not in platform.call("stop", "visits", "--wait", "0").stderr, "an orphan has no DAGs"
 
 
 def test_a_command_that_has_the_stream_is_not_asked_to_stop(platform: Platform) -> None:

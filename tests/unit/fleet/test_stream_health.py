@@ -121,6 +121,9 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "tried for the first time again": (
         facts(DriverStatus(), supervision=replace(WAITING, restart_at=NOW - 9_000)), "warning", "restarting", "driver"),
     "just died, and is supervised": (facts(DEAD, supervision=SUPERVISED), "warning", "restarting", "driver"),
+    "just ended by hand, and Airflow starts another": (
+        facts(replace(LAUNCHED, desired=Desired(DesiredState.RUNNING), alive=False, exit_record=ENDED)),
+        "warning", "restarting", "driver"),
     "it drains": (facts(draining_since=NOW - 9_000), "warning", "draining", "driver"),
     "it drains by hand, while its desired state is stopped": (
         facts(replace(WORKING, desired=STOP), draining_since=NOW - 9_000), "warning", "draining", "driver"),
@@ -196,6 +199,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "wanted, never begun, and paused": (
         facts(DriverStatus(desired=WANTED), paused=True), "down", "paused", "supervision"),
     "dead, by hand": (facts(DEAD), "down", "no_driver", "driver"),
+    "dead, and a broken spec has no DAG that starts another": (
+        facts(DEAD, supervision=BACKING_OFF, problem="spec is broken"), "down", "no_driver", "driver"),
     "dead for long, supervised": (
         facts(replace(DEAD, exit_record=replace(FAILED, at=NOW - 9 * MINUTE)), supervision=SUPERVISED),
         "down", "no_driver", "driver"),

@@ -9,7 +9,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
-from sessionizer.fleet.health.supervision_rules import DRAINED, has_newer_driver
+from sessionizer.fleet.health.supervision_rules import DRAINED, correct_spec, has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
@@ -73,17 +73,26 @@ def _judge_drain(facts: HealthFacts) -> Finding | None:
 def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     """Judge a stream that should run and has no driver: on its way back, or down."""
     record, since = facts.supervision, _gone_since(facts, seen)
-    if seen.state is State.STOPPED and not seen.desired.at and record is None:
+    supervised = record is not None or seen.launch is not None
+    if seen.state is State.STOPPED and not seen.desired.at and not supervised:
         return None  # started by hand, and ended as it should: no user ever wanted more
     if record is not None and record.given_up and not has_newer_driver(seen, record):
         return None  # a rule of supervision says it
+    if facts.problem is not None and seen.state is not State.NEVER_STARTED:
+        what = f"its driver is {seen.state.lower()}, and a broken spec has no DAG that starts another one"
+        return _driver(Word.DOWN, "no_driver", what, since, correct_spec(facts))
     if record is not None and record.restart_at > facts.now:
         return _judge_waiting(facts, record)
-    has_run = seen.state is not State.NEVER_STARTED
+    return _judge_gone(facts, seen, since, supervised=supervised)
+
+
+def _judge_gone(facts: HealthFacts, seen: DriverStatus, since: int | None, *, supervised: bool) -> Finding:
+    """Judge a stream that should run, and whose next driver is due."""
+    record, has_run = facts.supervision, seen.state is not State.NEVER_STARTED
     what = f"its driver is {seen.state.lower()}" if has_run else "no driver has run yet"
     if not has_run and (record is None or not record.last_failure_ms):
         return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
-    if record is not None and since is not None and facts.now - since <= ACTED_WITHIN_MS:
+    if supervised and since is not None and facts.now - since <= ACTED_WITHIN_MS:
         return _driver(Word.WARNING, "restarting", f"{what}, and another one follows", since)
     return _driver(Word.DOWN, "no_driver", what, since, _how(facts) or _start(facts.name))
 

@@ -59,7 +59,12 @@ def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
 def _judge_spec(facts: HealthFacts) -> Finding | None:
     if facts.problem is None:
         return None
-    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, facts.advice or "")
+    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, correct_spec(facts))
+
+
+def correct_spec(facts: HealthFacts) -> str:
+    """Return the remedy of a broken spec. The advice begins with the problem."""
+    return (facts.advice or "").removeprefix(f"{facts.problem} → ")
 
 
 def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
@@ -74,7 +79,7 @@ def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if silence <= ACTED_WITHIN_MS:
         return None
     what = f"no supervisor has looked at it for {describe_duration(silence)}: {_so(seen)}"
-    how = _resume(facts.name) if facts.problem is None else facts.advice or ""  # a broken spec has no DAG to unpause
+    how = _resume(facts.name) if facts.problem is None else correct_spec(facts)  # it has no DAG to unpause
     return _supervision(_word_without(seen), UNWATCHED, what, facts.looked_at, how)
 
 

@@ -11,7 +11,7 @@ from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.batch_log import table_key
 from sessionizer.lineage.figures import BatchFacts, lag_behind
-from sessionizer.spark.driver.batch_files import BatchFiles
+from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
@@ -105,6 +105,7 @@ class PreparedQuery:
         A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew, and so
         is one whose values name another schema. Raises SourceFilesGone, SourceUnreachable.
         """
+        require_folder(self.home, self.spec.source)  # Spark names no folder if the source's is gone
         if self.files.error is not None:
             raise self.files.error from error
         files = UnreadableFiles.of(self.home, self.lineage)

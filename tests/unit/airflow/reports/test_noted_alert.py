@@ -9,6 +9,7 @@ import pytest
 from sessionizer.control.history.files import read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.home.clock import epoch_ms
+from sessionizer_airflow.alerting import notification
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import health_now, note_alert
 
@@ -34,6 +35,13 @@ def test_it_is_a_mark_without_credentials(platform: Platform) -> None:
     assert "hunter2" not in mark.text
     assert "mend it" in mark.text
     assert noted.context()["health"] == "healthy"
+
+
+def test_a_fault_of_ours_in_judging_a_stream_ends_no_watch(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform.add("clicks")
+    assert health_now(platform.home, platform.streams, "clicks") is not None
+    monkeypatch.setattr(notification, "find_view", lambda *_: None.health)  # type: ignore[attr-defined]
+    assert health_now(platform.home, platform.streams, "clicks") is None
 
 
 @pytest.mark.usefixtures("_airflow")

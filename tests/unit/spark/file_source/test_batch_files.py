@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.driver import batch_files
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -87,3 +90,11 @@ def test_a_file_that_was_put_aside_may_be_gone(brought: Path, files: BatchFiles)
     UnreadableFiles.of(files.home, "L1").put_aside(uri, "damaged")
     (brought / "b.json").unlink()
     files.require(NO_SPARK, files_source(), 3)
+
+
+def test_a_query_that_ended_because_its_folder_is_gone_says_so(files: BatchFiles) -> None:
+    """Spark says of an option that it was not found."""
+    start_lineage(files.home)
+    query = cast("PreparedQuery", SimpleNamespace(home=files.home, spec=files_source(), files=files))
+    with pytest.raises(SourceUnreachable, match="feed"):
+        PreparedQuery.recovered(query, StreamingQueryException("Option 'basePath' not found"))
