@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from typer import testing
 
 from sessionizer.home.stream_home import StreamHome
 from support.fixtures.no_process import no_process
@@ -12,6 +14,9 @@ from support.fixtures.no_process import no_process
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+# For each line that is typed, typer makes all commands anew: most of what a test of one takes.
+testing._get_command = cache(testing._get_command)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(wrapper=True)
