@@ -1,10 +1,9 @@
-"""A real Airflow for the whole module, or for several, its drivers started through spark-submit."""
+"""A real Airflow for the whole module, its drivers started through spark-submit."""
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +15,8 @@ from support.places import REPOSITORY, SUPPORT
 from support.processes.live_airflow import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator
 
-_SHARED: dict[int, Platform] = {}
-"""The Airflow that runs, by the identity of its settings."""
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
 SPEC = """
@@ -33,46 +29,14 @@ trigger_interval: 1 second
 """
 
 
-@pytest.fixture(scope="session")
-def airflows() -> Iterator[ExitStack]:
-    """At most one at a time."""
-    with ExitStack() as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
-def platform(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, airflows: ExitStack
-) -> Iterator[Platform]:
-    """A module may have `SETTINGS` and a `SPEC` of its own. Those with the same `SETTINGS` object share an Airflow."""
-    settings = getattr(request.module, "SETTINGS", {})
-    found = _SHARED.get(id(settings))
-    if found is None:
-        root, spec = tmp_path_factory.mktemp("platform"), getattr(request.module, "SPEC", SPEC)
-        found = airflows.enter_context(running_airflow(root, spec, settings))
-        _SHARED[id(settings)] = found
-    yield found
-    if not any(has_settings(item, settings) for item in later_items(request)):
-        del _SHARED[id(settings)]
-        airflows.close()
-
-
-def later_items(request: pytest.FixtureRequest) -> Iterator[pytest.Item]:
-    """Tests of this run after those of this module."""
-    of_module = [item.path == request.path for item in request.session.items]
-    yield from request.session.items[len(of_module) - of_module[::-1].index(True) :]
-
-
-def has_settings(item: pytest.Item, settings: Mapping[str, str]) -> bool:
-    return getattr(getattr(item, "module", None), "SETTINGS", None) is settings
-
-
-@contextmanager
-def running_airflow(root: Path, spec: str, settings: Mapping[str, str]) -> Iterator[Platform]:
+def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
+    """A module may have `SETTINGS` and a `SPEC` of its own."""
+    root = tmp_path_factory.mktemp("platform")
     specs = root / "specs"
     specs.mkdir()
     for name in STREAMS:
-        (specs / f"{name}.yaml").write_text(spec.format(name=name))
+        (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", SPEC).format(name=name))
     installation = Installation(
         root=root,
         settings={
@@ -88,7 +52,7 @@ def running_airflow(root: Path, spec: str, settings: Mapping[str, str]) -> Itera
             # as users have it who keep their own notifiers beside ours
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo", "tests")),
             "AIRFLOW__CORE__DAGS_FOLDER": str(SUPPORT / "faults" / "slow_dags"),
-            **settings,
+            **getattr(request.module, "SETTINGS", {}),
         },
     )
     parts, api = Parts(installation), Api(installation)

@@ -28,13 +28,14 @@ from support.faults.airflow_faults import (
 )
 from support.faults.one_writer import OneWriterWatch
 from support.processes.file_notifier import told
-from support.processes.live_airflow import BUDGET, EVERYDAY, TASK
+from support.processes.live_airflow import TASK
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
     from support.processes.live_airflow import Platform
 
-SETTINGS = EVERYDAY
+BUDGET = 3
+SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}
 """For the fixture `platform`."""
 
 FIRST_BACKOFF_MS = 2_000

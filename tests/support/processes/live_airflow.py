@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from sessionizer_demo.local_airflow.parts import Parts
 
 TASK = "supervise"
-BUDGET = 3
-READER, STRANGER = "reader", "stranger"
-EVERYDAY = {
-    "SESSIONIZER_RESTART_BUDGET": str(BUDGET),
-    "SESSIONIZER_WATCH_GRACE": "20 seconds",
-    # the last one may log in, and has no role
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
-}
-"""Settings of the modules that share an Airflow."""
 
 
 @dataclass
