@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -144,23 +145,25 @@ def describe_change(home: StreamHome, folder: Path) -> str | None:
 
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """Describe changes that are not in force in one line."""
+    fields_of = defaultdict(list)
+    for field, verb in verbs_needed(changes).items():
+        fields_of[verb].append(field)
     others = "".join(
-        f". Use `sessionizer {verb} {stream}` for {field}{_keeping(field, changes)}"
-        for field, verb in verbs_needed(changes).items()
+        f". Use `sessionizer {verb} {stream}` for {', '.join(fields)}{_keeping(fields, changes)}"
+        for verb, fields in fields_of.items()
     )
-    if [change.field for change in changes] == [KEY_GROUPS]:
-        return f"spec changed: {KEY_GROUPS}, which no start applies{others}"
-    fields = ", ".join(change.field for change in changes)
-    return (
-        f"spec changed: {fields}. To apply it, run "
-        f"`sessionizer apply {stream}`, or use the form of {dag_id(stream, Verb.START)}{others}"
-    )
+    said = f"spec changed: {', '.join(change.field for change in changes)}"
+    if others:
+        return f"{said}{others}"  # a start and an apply refuse such a change
+    return f"{said}. To apply it, run `sessionizer apply {stream}`, or use the form of {dag_id(stream, Verb.START)}"
 
 
-def _keeping(field: str, changes: tuple[Change, ...]) -> str:
+def _keeping(fields: list[str], changes: tuple[Change, ...]) -> str:
     """Say how to keep a division that a rescale has made and that the file lacks."""
-    kept = next(change.before for change in changes if change.field == field)
-    return f", or keep {kept}: write it into the file" if field == KEY_GROUPS else ""
+    if KEY_GROUPS not in fields:
+        return ""
+    kept = next(change.before for change in changes if change.field == KEY_GROUPS)
+    return f", or keep {kept}: write it into the file"
 
 
 def _use_file(file: SpecFile) -> RunningSpec:

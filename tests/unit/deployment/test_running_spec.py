@@ -161,7 +161,13 @@ DIVIDED = "Use `sessionizer rescale visits` for key_groups, or keep 16: write it
             [Change("key_groups", 16, 32), Change("source.path", "a", "b")],
             f"{DIVIDED}. Use `sessionizer switch visits` for source.path",
         ),
+        (
+            [Change("mapping.key", "a", "b"), Change("mapping.client", "a", "b")],
+            "Use `sessionizer upgrade visits` for mapping.key, mapping.client",
+        ),
     ],
 )
 def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change], said: str) -> None:
-    assert pending_line("visits", tuple(changes)).endswith(f"visits.start. {said}")
+    line = pending_line("visits", tuple(changes))
+    assert line.endswith(said)
+    assert "visits.start" not in line, "it would refuse the change"
