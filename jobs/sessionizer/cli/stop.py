@@ -47,7 +47,7 @@ def stop(
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
     unfinished = read_unfinished(where, seen.owner, epoch_ms())
     if unfinished is not None and unfinished.is_at_work:
-        typer.echo(f"stream {stream} has no driver to stop: {unfinished.standing}")
+        typer.echo(f"a command has stream {stream}: {unfinished.standing}")
         say(f"note: run the DAG {dag_id(stream, Verb.STOP)} if no driver should start afterwards")
         return
     if not seen.state.is_live or not seen.uid:

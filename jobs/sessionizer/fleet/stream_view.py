@@ -95,8 +95,8 @@ class StreamView:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether its driver runs without a spec: the file was renamed, or removed from the folder."""
-        return not self.specified and self.owner.state.is_live
+        """Whether its driver runs without a spec: the file was renamed, or removed. A command needs none."""
+        return not self.specified and self.unfinished is None and self.owner.state.is_live
 
     @property
     def is_listed(self) -> bool:

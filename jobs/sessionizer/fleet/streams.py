@@ -170,7 +170,7 @@ def view_home(home: StreamHome) -> StreamView:
         advice=advice_on(home, driver, supervision, unfinished) if unfinished else None,
         unfinished=unfinished,
     )
-    if view.is_orphan and unfinished is None:
+    if view.is_orphan:
         view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
     return replace(view, health=health_of(view, None, now))
 

@@ -8,16 +8,27 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.approval import approve_spec
-from sessionizer.errors import TerminalError
+from sessionizer.errors import OperationPending, TerminalError
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sessionizer_airflow.project import Project
+
+
+def _require_driver_can_start(home: StreamHome) -> None:
+    """Raise OperationPending if a driver would end at once, and the supervisor give up.
+
+    A driver finishes the rollback of a failed canary itself.
+    """
+    pending = pending_operation(home)
+    if pending is not None and not pending.by.startswith(BY_CANARY):
+        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
 
 
 class SetDesiredState(BaseOperator):
@@ -56,7 +67,7 @@ class SetDesiredState(BaseOperator):
     def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)
         if self.state is DesiredState.RUNNING:
-            require_no_operation(home)  # no driver starts before it is finished, and the supervisor would give up
+            _require_driver_can_start(home)
         approval = approve_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
         home.prepare()
         write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)

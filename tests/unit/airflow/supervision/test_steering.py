@@ -14,6 +14,7 @@ from sessionizer.control.records.exit_record import stop_requested
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
@@ -81,6 +82,13 @@ def test_a_stream_that_a_command_has_is_not_started(platform: Platform, home: St
     assert read_desired(home).state is DesiredState.MAINTENANCE
     steer(platform, state=DesiredState.STOPPED)
     assert read_desired(home).state is DesiredState.STOPPED
+
+
+def test_a_stream_is_started_whose_driver_finishes_a_rollback(platform: Platform, home: StreamHome) -> None:
+    write_operation(home, new_operation(home, "rollback", "0123456789abcdef", f"{BY_CANARY}a", ("a", 3)))
+    steer(platform, state=DesiredState.STOPPED)
+    steer(platform, state=DesiredState.RUNNING)
+    assert read_desired(home).state is DesiredState.RUNNING
 
 
 def test_the_box_stops_nobody_where_there_is_nothing_to_apply(platform: Platform, home: StreamHome) -> None:
