@@ -104,6 +104,8 @@ def _run_steps(operation: Operation, runner: StepRunner) -> str:
         if not step.is_done(operation.record):
             operation.permit()
             lineage = runner.run(step, operation) or lineage
+            if lineage is not None:
+                operation.note_activated(lineage)
             if step.noted is not None:
                 operation.reached(step.noted)
     assert lineage is not None  # noqa: S101  every plan has a decisive step

@@ -49,6 +49,11 @@ class Operation:
         if not self.record.has_done(stage):
             self._write(self.record.record_step(stage))
 
+    def note_activated(self, lineage: str) -> None:
+        """Note that ``lineage`` is the active one. From here on the operation can only be completed."""
+        if self.record.lineage_to is None:
+            self._write(replace(self.record, lineage_to=lineage))
+
     def note_rows(self, counts: str, days: str) -> None:
         """Note the rows that leave the tables, and their days. If a killed run noted them, the note stays as it is."""
         record = self.record

@@ -20,7 +20,10 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     require_no_operation,
 )
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.unfinished_operation import abandon_command, find_unfinished_operation
 from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged
+from sessionizer.fleet.operation_words import stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
@@ -140,6 +143,7 @@ def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, s
             require_abandonable(home, record)
     else:
         require_abandonable(home, record)
+        assert abandon_command("clicks") in " ".join(stays_stopped(record))
     with suppress(PlanChanged):
         done = scene.type_again(record)
         assert (done.outcome, done.lineage_to) == (Ending.DONE, active_lineage(home))
@@ -147,6 +151,23 @@ def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, s
     assert record.outcome is (Ending.DONE if scene.has_changed() else Ending.ABANDONED)
     assert active_lineage(home) == (lineage if had_changed else record.lineage_to or lineage), "it is changed once"
     assert read_desired(home).state is DesiredState.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("case", "step"),
+    [
+        (case, len(steps) - 1)
+        for case, (_, steps, _) in plans().items()
+        if not isinstance(steps[-1], Activate | WriteSpec)
+    ],
+)
+def test_nobody_is_told_to_give_up_what_can_only_be_completed(home: StreamHome, case: str, step: int) -> None:
+    """The command dies in a step after the decisive one, such as in the rows of finished sessions."""
+    record = Scene.set_up(home, case, step, is_noted=False).kill()
+    told = find_unfinished_operation("clicks", record, read_driver(home, epoch_ms()), epoch_ms())
+    assert told is not None
+    assert abandon_command("clicks") not in told.go_on
+    assert abandon_command("clicks") not in " ".join(stays_stopped(record))
 
 
 def require_nothing_else_begins(home: StreamHome, verb: str) -> None:

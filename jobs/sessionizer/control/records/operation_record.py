@@ -57,10 +57,10 @@ class OperationRecord(JsonRecord):
     """A ``verb`` that a user approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
 
     ``seconds`` is the duration of the steps so far, such as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage
-    that it makes, None before it has one. ``counts`` is the number of rows that leave each table, ``days`` (ISO) the
-    days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options`` are the command's other
-    options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms), such as ``LeaseHeld:
-    stream …``.
+    that it has made active, or given the spec, None before that. ``counts`` is the number of rows that leave each
+    table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options``
+    are the command's other options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms),
+    such as ``LeaseHeld: stream …``.
     """
 
     id: str
@@ -93,7 +93,7 @@ class OperationRecord(JsonRecord):
     @property
     def is_past_return(self) -> bool:
         """Whether it is so far that it can only be completed."""
-        return self.has_done(POINT_OF_NO_RETURN.get(self.verb, Reached.ACTIVATED))
+        return self.lineage_to is not None or self.has_done(POINT_OF_NO_RETURN.get(self.verb, Reached.ACTIVATED))
 
     @property
     def never_ran(self) -> bool:
