@@ -9,7 +9,9 @@ import pytest
 from sessionizer.fleet import streams as views
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_file import write_json
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
 from sessionizer.page import reader as module
 from sessionizer.page.reader import PageReader
 from support.processes.fabricated_fleet import STEADY, work
@@ -18,6 +20,7 @@ from support.processes.fabricated_platform import Platform, beat, make_canary
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 NOW = epoch_ms()
@@ -47,6 +50,12 @@ def records(platform: Platform) -> list[Path]:
     return sorted(file for file in found if file.parent.name != "history")
 
 
+def commit(lineage: LineageHome, batch_id: int) -> None:
+    """Write the two records of a lineage that each batch changes."""
+    for file in (lineage.batches, lineage.open_sessions):
+        write_json(file, {"format": 1, "batch_id": batch_id, "groups": {}})
+
+
 def test_each_lost_or_damaged_record_is_seen_at_once(fleet: Platform) -> None:
     kept = PageReader(fleet.home, fleet.streams)
     seen: set[str] = set()
@@ -64,7 +73,9 @@ def test_each_lost_or_damaged_record_is_seen_at_once(fleet: Platform) -> None:
     assert {"lineage.json", "heartbeat.json", "spec.json", "trial.json"} <= seen
 
 
-def test_records_are_read_once_while_only_the_driver_beats(fleet: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_read_once_while_only_beats_and_batches_come(
+    fleet: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def count(home: StreamHome, spec: StreamSpec) -> StreamRecords:
@@ -72,9 +83,13 @@ def test_records_are_read_once_while_only_the_driver_beats(fleet: Platform, monk
         return read_records(home, spec)
 
     monkeypatch.setattr(module, "read_records", count)
+    home = StreamHome.of(fleet.home, "clicks")
+    lineage = home.lineage(active_lineage(home) or "")
+    commit(lineage, 90_000)
     reader = PageReader(fleet.home, fleet.streams)
     rows(reader)
     beats = [row["batch_id"] for row in rows(reader)]
-    beat(StreamHome.of(fleet.home, "clicks"), at=NOW, batch_id=90_001)
+    beat(home, at=NOW, batch_id=90_001)
+    commit(lineage, 90_001)
     assert [row["batch_id"] for row in rows(reader)] != beats
     assert read == ["clicks", "visits"]
