@@ -15,7 +15,7 @@ from sessionizer.stream_spec.loading.folder import add_place, find_stream, spec_
 from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -36,6 +36,9 @@ def check(
     """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
     folder = streams_folder(streams)
     specs, errors = ([find_stream(folder, stream)], []) if stream else _survey(folder)
+    others = survey_streams(folder).specs.values()
+    specs, sharing = _check_specs(specs, folder, lambda spec: _require_own_tables(spec, others))
+    errors += sharing
     if deep and specs:
         specs, misfits = _check_against_source(specs, folder, home_folder(home), spark_master(master))
     else:
@@ -88,6 +91,18 @@ def _check_against_source(
     fitting = _check_specs(specs, folder, check_source)
     spark.stop()
     return fitting
+
+
+def _require_own_tables(spec: StreamSpec, others: Iterable[StreamSpec]) -> None:
+    """Raise InvalidSpec if another stream has the same tables. The driver that comes second would be refused."""
+    for other in others:
+        if other.name == spec.name:
+            continue
+        if spec.sink.path is not None and spec.sink.path == other.sink.path:
+            allowed = f"a folder of its own, because stream {other.name!r} writes there"
+            raise InvalidSpec("sink.path", spec.sink.path, allowed)
+        if spec.sink.table is not None and spec.sink.table == other.sink.table:
+            raise InvalidSpec("sink.table", spec.sink.table, f"a name of its own, because stream {other.name!r} has it")
 
 
 def _check_specs(

@@ -79,3 +79,16 @@ def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
     assert target.read_text() == printed
     failed = CliRunner().invoke(app, ["spec", "schema", "--write", str(tmp_path / "no" / "where")])
     assert isinstance(failed.exception, UnwritablePath)
+
+
+@pytest.mark.parametrize(("field", "value"), [("path", "lake/visits"), ("table", "web.visits")])
+def test_two_streams_of_one_table_are_told_before_one_starts(platform: Platform, field: str, value: str) -> None:
+    """A spec was copied. The driver that comes second would be refused, and its supervisor give up."""
+    platform.add("alone")
+    for name in ("visits", "clicks"):
+        platform.add(name, f"{SPEC.format(name=name)}sink: {{{field}: {value}}}\n")
+    code, passed, told = check(platform)
+    assert (code, passed.split()[:2]) == (InvalidSpec.exit_code, ["ok", "alone"])
+    assert "'clicks'" in told
+    assert "'visits'" in told
+    assert check(platform, "clicks")[0] == InvalidSpec.exit_code
