@@ -10,6 +10,7 @@ import pytest
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import HEALTH_FILE, Health
 from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
@@ -17,6 +18,7 @@ from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, 
 from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
 from sessionizer.lineage.figures import BatchFacts
+from sessionizer.state.lineages.origin import undo_in_place, way_back
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -86,6 +88,18 @@ def test_a_change_in_place_leads_back_to_the_savepoint_that_it_made(home: Stream
     assert f"`sessionizer restore clicks upgrade-{done.id}`" in found.way_back
     HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms() + 1))
     assert examine_unstarted(home) is None
+    with pytest.raises(NoWayBack, match=f"`sessionizer restore clicks upgrade-{done.id}`"):
+        way_back(home, lineage)
+
+
+def test_no_rollback_is_taken_for_the_way_back_of_a_change_in_place(home: StreamHome) -> None:
+    """It would lead to the lineage before, which may be weeks old."""
+    _, after = make_new(home)
+    assert undo_in_place(home, after) == []
+    done = new_operation(home, "apply", "d", "alice", (after, 1))
+    write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=after))
+    (said,) = undo_in_place(home, after)
+    assert f"`sessionizer restore clicks apply-{done.id}`" in said
 
 
 def test_a_damaged_record_is_no_reason_to_roll_back(home: StreamHome) -> None:

@@ -19,6 +19,7 @@ from sessionizer.lineage.canary.canary_record import canary_of_active, read_cana
 from sessionizer.lineage.canary.judge import Outcome, Terms
 
 if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
 IN_PLACE: Final = ("apply", "upgrade")
@@ -75,15 +76,27 @@ def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
     return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
 
 
-def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
+def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecord, str] | None:
+    """Return the newest finished command if it changed ``lineage`` in place, and the savepoint that it made before.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
     done = [each for each in read_operations(home) if each.outcome is Ending.DONE]
     newest = done[-1] if done else None
     if newest is None or newest.verb not in IN_PLACE or not newest.lineage_from == newest.lineage_to == lineage:
         return None
-    health = HEALTH_FILE.of(home).read()
-    if health is not None and health.worked_at > newest.step_at:
+    return newest, f"{newest.verb}-{newest.id}"
+
+
+def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
+    found = find_change_in_place(home, lineage)
+    if found is None:
         return None
-    return UnstartedLineage(home.name, lineage, savepoint=f"{newest.verb}-{newest.id}")
+    change, savepoint = found
+    health = HEALTH_FILE.of(home).read()
+    if health is not None and health.worked_at > change.step_at:
+        return None
+    return UnstartedLineage(home.name, lineage, savepoint=savepoint)
 
 
 def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:

@@ -15,6 +15,7 @@ from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, require_lineage
+from sessionizer.lineage.canary.unstarted import find_change_in_place
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -74,7 +75,8 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
     """
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None or origin.parent is None:
-        raise NoWayBack(home.name, lineage, "it began without the state of another")
+        causes = ["it began without the state of another", *undo_in_place(home, lineage)]
+        raise NoWayBack(home.name, lineage, ". ".join(causes))
     newest = read_last_commit(home.checkpoint(origin.parent))
     if newest is None:
         raise NoWayBack(home.name, lineage, f"the checkpoint of lineage {origin.parent} is gone")
@@ -82,6 +84,15 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
         cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
         raise NoWayBack(home.name, lineage, cause)
     return origin, origin.parent
+
+
+def undo_in_place(home: StreamHome, lineage: str) -> list[str]:
+    """Say how to undo the newest command, if it changed ``lineage`` in place: no rollback does."""
+    found = find_change_in_place(home, lineage)
+    if found is None:
+        return []
+    change, savepoint = found
+    return [f"To undo the {change.verb} in place: `sessionizer restore {home.name} {savepoint}`"]
 
 
 def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:

@@ -20,7 +20,7 @@ from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of
+from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of, undo_in_place
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.restores.resolved_ranges import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
@@ -94,6 +94,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         remarks=(
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
             *programs_needed(home, before),
+            *undo_in_place(home, leaves),
         ),
     )
 
