@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import list_begun_batches
-from sessionizer.errors import SourceFilesGone
+from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
+from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
 
@@ -54,6 +55,20 @@ def test_a_file_that_is_gone_unread_is_named(
     kept.rename(away)
     drain(spark, stage)
     assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]
+
+
+@pytest.mark.long
+def test_an_idle_stream_whose_folder_goes_is_not_idle(tmp_path: Path) -> None:
+    """Spark takes a missing folder for an empty one."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    (stage.feed / "0.json").write_bytes(line(0, "ann"))
+    with DriverProcess.start(stage, "one", "stopped") as driver:
+        driver.wait_for_line("batch 0 ")
+        away = stage.feed.rename(tmp_path / "away")
+        assert driver.wait() == SourceUnreachable.exit_code, driver.said[-4_000:]
+    away.rename(stage.feed)
+    run_to_end(stage, "two")
+    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [1]
 
 
 @pytest.mark.long

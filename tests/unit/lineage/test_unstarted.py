@@ -93,7 +93,7 @@ def test_a_change_in_place_leads_back_to_the_savepoint_that_it_made(home: Stream
 
 
 def test_no_rollback_is_taken_for_the_way_back_of_a_change_in_place(home: StreamHome) -> None:
-    """It would lead to the lineage before, which may be weeks old."""
+    """A rollback leads to the lineage before, which may be weeks old."""
     _, after = make_new(home)
     assert undo_in_place(home, after) == []
     done = new_operation(home, "apply", "d", "alice", (after, 1))

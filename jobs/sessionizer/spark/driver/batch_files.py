@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 
 AWAY: Final = "the folder is not there"
+GONE_AFTER_S: Final = 30.0
+"""Seconds after which a missing folder ends the driver. A mount may be away for a moment."""
 
 
 def require_folder(home: StreamHome, source: Source) -> None:
@@ -40,6 +43,31 @@ def require_folder(home: StreamHome, source: Source) -> None:
 
 def _may_be_there(folder: str) -> bool:
     return "://" in folder or Path(folder).is_dir()
+
+
+@dataclass(slots=True)
+class FolderCheck:
+    """Check of the folder of a source while its query runs. Spark takes a missing folder for an empty one.
+
+    ``clock`` is monotonic, in seconds.
+    """
+
+    home: StreamHome
+    source: Source
+    clock: Callable[[], float] = time.monotonic
+    _gone_since: float | None = None
+
+    def look(self) -> None:
+        """Raise SourceUnreachable if the folder has been missing for ``GONE_AFTER_S``."""
+        try:
+            require_folder(self.home, self.source)
+        except SourceUnreachable:
+            now = self.clock()
+            self._gone_since = now if self._gone_since is None else self._gone_since
+            if now - self._gone_since >= GONE_AFTER_S:
+                raise
+        else:
+            self._gone_since = None
 
 
 class FilesPutAside(Exception):

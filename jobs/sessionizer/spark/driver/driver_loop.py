@@ -69,7 +69,7 @@ class DriverLoop:
         self._canary: CanaryWatch | None = None
         self._heartbeat = HeartbeatWriter(home, lease)
         self._gate = StopGate(self._must_stop)
-        self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, home)
+        self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, home, running.spec.source)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
         self._report = RunReporter(lambda: driver_run(home, self._spec, self._heartbeat.beat), say)
 

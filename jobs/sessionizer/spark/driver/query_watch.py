@@ -13,6 +13,7 @@ from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.disk_space import require_room
 from sessionizer.home.roots import is_local
+from sessionizer.spark.driver.batch_files import FolderCheck
 from sessionizer.spark.driver.batch_observation import observe_batch
 from sessionizer.spark.driver.heartbeat_writer import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
     from sessionizer.spark.driver.stop_gate import StopGate
+    from sessionizer.stream_spec.document.source import Source
 
 POLL_S: Final = 0.25
 POLL_OF_A_STORE_S: Final = 1.0
@@ -38,8 +40,11 @@ STUCK_AFTER_MS: Final = 600_000
 class QueryWatch:
     """A watch over the driver's queries, one after the other, and over the disks that they write to."""
 
-    def __init__(self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, home: StreamHome) -> None:
+    def __init__(
+        self, heartbeat: HeartbeatWriter, gate: StopGate, lease: LeaseWatch, home: StreamHome, source: Source
+    ) -> None:
         self._heartbeat, self._gate, self._lease = heartbeat, gate, lease
+        self._folder = FolderCheck(home, source)
         written = (home.control_base, home.data, Path(tempfile.gettempdir()))
         self._disks = [folder for folder in written if isinstance(folder, Path)]
         self.poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
@@ -48,12 +53,14 @@ class QueryWatch:
     def look(self, spark: SparkSession, query: StreamingQuery) -> None:
         """Observe the batch under way and beat, every few seconds at most, however often it is called.
 
-        Raises DiskFull, because on a full disk a batch may wait for its state instead of failing.
+        Raises DiskFull, because on a full disk a batch may wait for its state instead of failing. Raises
+        SourceUnreachable if the source's folder has gone, because a query without files looks like an idle one.
         """
         if time.monotonic() < self._next_look:
             return
         self._heartbeat.saw(observe_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
         require_room(self._disks)
+        self._folder.look()
         self._next_look = time.monotonic() + BEAT_EVERY_S
 
     def stop(self, spark: SparkSession, query: StreamingQuery, say: Callable[[str], None]) -> None:

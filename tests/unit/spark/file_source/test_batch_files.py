@@ -12,7 +12,7 @@ from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.driver import batch_files
-from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
+from sessionizer.spark.driver.batch_files import GONE_AFTER_S, BatchFiles, FolderCheck, require_folder
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -90,6 +90,23 @@ def test_a_file_that_was_put_aside_may_be_gone(brought: Path, files: BatchFiles)
     UnreadableFiles.of(files.home, "L1").put_aside(uri, "damaged")
     (brought / "b.json").unlink()
     files.require(NO_SPARK, files_source(), 3)
+
+
+def test_a_folder_that_stays_away_ends_the_driver_of_an_idle_stream(files: BatchFiles, tmp_path: Path) -> None:
+    """Spark takes a missing folder for an empty one, so the stream would be idle, and healthy."""
+    start_lineage(files.home)
+    now, folder = 0.0, tmp_path / "feed"
+    check = FolderCheck(files.home, files_source().source, lambda: now)
+    for now in (0.0, GONE_AFTER_S - 1):  # noqa: B007  the check reads it
+        check.look()
+    folder.mkdir()
+    now = GONE_AFTER_S
+    check.look()
+    folder.rmdir()
+    check.look()
+    now += GONE_AFTER_S
+    with pytest.raises(SourceUnreachable, match="feed"):
+        check.look()
 
 
 def test_a_query_that_ended_because_its_folder_is_gone_says_so(files: BatchFiles) -> None:
