@@ -85,7 +85,7 @@ def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, n
         return Kind.STALE, f"no progress for {silence}", f"run `sessionizer status {stream}` to see what it is doing"
     if after.ailment is Problem.LAGGING:
         behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
-        remedy = "compare the batch time with the trigger interval, then add cores or make batches larger"
+        remedy = f"run `sessionizer status {stream}`: it says whether the events are old, or processing falls behind"
         return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
     if after.ailment is Problem.STRAGGLER and beat is not None and beat.straggler is not None:
         straggler = beat.straggler

@@ -35,7 +35,8 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
         going_on = "" if unfinished.is_at_work else unfinished.go_on
         return _supervision(Word.WARNING, "command", unfinished.standing, since, going_on)
     if facts.is_orphan:
-        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, facts.advice or "")
+        how = f"run `sessionizer stop {facts.name}`, or put its spec back"
+        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, how)
     return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
 
 
