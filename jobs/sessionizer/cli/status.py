@@ -110,9 +110,10 @@ def _lines(view: StreamView) -> list[str]:
 def _findings(view: StreamView) -> Iterator[str]:
     """Yield the findings on its health that no other line tells. A remedy is told once."""
     for finding in view.health.findings:
-        if finding.rule in _TOLD_ELSEWHERE or (finding.rule == "no_driver" and view.advice):
+        repeats = finding.what_to_do == view.advice
+        if finding.rule in _TOLD_ELSEWHERE or (finding.rule == "no_driver" and repeats):
             continue
-        yield replace(finding, what_to_do="").line if finding.what_to_do == view.advice else finding.line
+        yield replace(finding, what_to_do="").line if repeats else finding.line
 
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:

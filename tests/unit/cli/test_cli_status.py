@@ -122,6 +122,14 @@ def test_a_broken_spec_hides_no_driver_from_those_who_name_the_stream(platform: 
     assert (shown["state"], shown["health"]["rule"]) == ("INVALID", "invalid_spec")
 
 
+def test_a_dead_driver_with_a_broken_spec_is_down_and_says_why(platform: Platform) -> None:
+    platform.add("visits", "name: [")
+    lease, home = platform.drive("visits", batch_id=3)
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.FAILED, error_type="memory", message="heap"))
+    assert below_table(platform).startswith("visits: down: ")
+    assert "visits.yaml" in below_table(platform)
+
+
 def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     _, home = platform.drive("visits", batch_id=3, warning="the table of timeouts cannot be read")
