@@ -34,11 +34,17 @@ GONE_AFTER_S: Final = 30.0
 
 def require_folder(home: StreamHome, source: Source) -> None:
     """Raise SourceUnreachable if the folder of a stream that has run before is missing, such as an unmounted one."""
-    if source.format != "files" or active_lineage(home) is None:
-        return
-    folder = resolve_place(source.path, home.platform)
-    if not _may_be_there(folder):
+    folder = _missing_folder(home, source)
+    if folder is not None and active_lineage(home) is not None:
         raise SourceUnreachable(folder, AWAY)
+
+
+def _missing_folder(home: StreamHome, source: Source) -> str | None:
+    """Return the folder of the source if it is not there. None if it is, or cannot be seen from here."""
+    if source.format != "files":
+        return None
+    folder = resolve_place(source.path, home.platform)
+    return None if _may_be_there(folder) else folder
 
 
 def _may_be_there(folder: str) -> bool:
@@ -59,15 +65,13 @@ class FolderCheck:
 
     def look(self) -> None:
         """Raise SourceUnreachable if the folder has been missing for ``GONE_AFTER_S``."""
-        try:
-            require_folder(self.home, self.source)
-        except SourceUnreachable:
-            now = self.clock()
-            self._gone_since = now if self._gone_since is None else self._gone_since
-            if now - self._gone_since >= GONE_AFTER_S:
-                raise
-        else:
+        folder, now = _missing_folder(self.home, self.source), self.clock()
+        if folder is None:
             self._gone_since = None
+            return
+        self._gone_since = now if self._gone_since is None else self._gone_since
+        if now - self._gone_since >= GONE_AFTER_S:
+            raise SourceUnreachable(folder, AWAY)
 
 
 class FilesPutAside(Exception):
