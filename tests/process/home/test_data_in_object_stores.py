@@ -1,8 +1,12 @@
-"""Files of a data root in S3, beside what Spark's connector leaves there."""
+"""Files of a data root in an object store, beside what Spark's connectors leave there."""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import pytest
+from azure.storage.blob import BlobServiceClient
 from upath import UPath
 
 from sessionizer.checkpoint.files import files_of
@@ -17,18 +21,41 @@ from sessionizer.home.data_files import (
     rename_folder,
 )
 from sessionizer.home.roots import folder_at
+from support.stores.control_fixtures import new_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.stores.object_stores import ObjectStoreServer
 
 
-@pytest.fixture
-def folder(s3_folder: str) -> UPath:
-    """A checkpoint with two files, and S3A's marks of its folders."""
-    found = folder_at(f"{s3_folder}/checkpoint")
+FOLDERS = ("", "/offsets", "/state", "/state/0")
+
+
+@pytest.fixture(params=["s3", pytest.param("azure", marks=pytest.mark.long)])
+def folder(
+    request: pytest.FixtureRequest,
+    object_store_servers: Callable[[str], ObjectStoreServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> UPath:
+    """A checkpoint with two files, and the connector's marks of its folders."""
+    found = folder_at(f"{new_folder(object_store_servers(request.param), monkeypatch)}/checkpoint")
     assert isinstance(found, UPath)
-    for mark in ("", "offsets/", "state/", "state/0/"):
-        found.fs.pipe_file(f"{found.path}/{mark}", b"")
+    for each in FOLDERS:
+        if request.param == "s3":
+            found.fs.pipe_file(f"{found.path}{each}/", b"")
+        else:
+            mark_on_azure(f"{found.path}{each}")
     for name in ("offsets/0", "state/0/schema"):
         (found / name).write_text("v1")
     return found
+
+
+def mark_on_azure(path: str) -> None:
+    """An empty blob with the folder's name, which its metadata call a folder."""
+    container, _, name = path.partition("/")
+    with BlobServiceClient.from_connection_string(os.environ["AZURE_STORAGE_CONNECTION_STRING"]) as client:
+        client.get_blob_client(container, name).upload_blob(b"", metadata={"hdi_isfolder": "true"})
 
 
 def test_what_marks_a_folder_is_no_file_of_it(folder: UPath) -> None:
