@@ -253,7 +253,7 @@ def test_a_column_added_while_the_stream_runs_does_not_end_the_driver(tmp_path: 
     stage = Stage.set_up(tmp_path, delta_spec())
     write_deltalake(stage.feed, delta_rows(range(2)))
     with DriverProcess.start(stage, "a", until="stopped") as driver:
-        driver.wait_for_line("batch 0")
+        driver.wait_for(lambda: stage.lineage is not None and commits(stage) > 0, "a first batch")
         more = delta_rows(range(2, 4), device=pa.array(["tv", "phone"]))
         write_deltalake(stage.feed, more, mode="append", schema_mode="merge")
         driver.wait_for_line("the columns of the source changed")
