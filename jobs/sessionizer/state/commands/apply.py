@@ -79,7 +79,8 @@ class Apply(Command):
         """Yield the last steps that this decision needs. A new lineage has the installed programs from its begin."""
         has_finished = decision.migrations or decision.request.stateless
         for step in self.last_steps:
-            if has_finished if step == WriteFinishedSessions() else not decision.anew:
+            is_needed = has_finished if step == WriteFinishedSessions() else not decision.anew
+            if is_needed:
                 yield step
 
     def _way_back(self, decision: UpgradePlan) -> tuple[Step, ...]:
