@@ -52,22 +52,18 @@ class Api:
         self.set_paused(dag_id, paused=False)
 
     def set_paused(self, dag_id: str, *, paused: bool) -> None:
-        """Pause or unpause the DAG. Raises AirflowUnavailable.
-
-        The call is retried, because Airflow may give up waiting for its turn to write into SQLite.
-        """
+        """Pause or unpause the DAG. Raises AirflowUnavailable."""
         path = f"/api/v2/dags/{dag_id}?update_mask=is_paused"
-        for _ in range(MORE_ATTEMPTS):
-            with suppress(AirflowUnavailable):
-                self.call("PATCH", path, {"is_paused": paused})
-                return
-            time.sleep(1)
-        self.call("PATCH", path, {"is_paused": paused})
+        _try_again(lambda: self.call("PATCH", path, {"is_paused": paused}))
 
     def ensure_pool(self, name: str, *, slots: int) -> None:
         """Create the pool if it does not exist. An existing pool keeps its slots. Raises AirflowUnavailable."""
-        if name not in {pool["name"] for pool in self.call("GET", "/api/v2/pools?limit=1000")["pools"]}:
-            self.call("POST", "/api/v2/pools", {"name": name, "slots": slots})
+
+        def create_missing() -> None:
+            if name not in {pool["name"] for pool in self.call("GET", "/api/v2/pools?limit=1000")["pools"]}:
+                self.call("POST", "/api/v2/pools", {"name": name, "slots": slots})
+
+        _try_again(create_missing)
 
     def dag_ids(self) -> set[str]:
         """Return the ids of all DAGs that Airflow has parsed. Raises AirflowUnavailable."""
@@ -112,6 +108,16 @@ class Api:
 
     def _authorization(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token()}"}
+
+
+def _try_again(write: Callable[[], object]) -> None:
+    """Do the ``write``, and again if it failed: Airflow may give up waiting for its turn to write into SQLite."""
+    for _ in range(MORE_ATTEMPTS):
+        with suppress(AirflowUnavailable):
+            write()
+            return
+        time.sleep(1)
+    write()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
