@@ -106,7 +106,8 @@ class PageUser(BrowserUser):
         noted = tolerant(lambda: form._is_noted_to_wait(run["dag_run_id"]))
         wait_until(noted, 60, "a scheduler that knows that the plan waits")
         enabled = "e.querySelector('.plan button.primary')?.disabled === false"
-        wait_until(lambda: True in self.browser.says(".change", enabled), 30, "a button, once the plan could be read")
+        # the newest card is the first: an older one below it may have its buttons earlier
+        wait_until(lambda: self.browser.says(".change", enabled)[:1] == [True], 30, "a button, once it could be read")
         return "\n".join(self.browser.says(".plan"))
 
     def click_answer(self, answer: str, end: str, seconds: float = 400) -> None:
