@@ -28,6 +28,7 @@ from support.faults.airflow_faults import has_stopped
 from support.pages.browser import chromium
 from support.pages.operate_form import OperateForm
 from support.processes.live_airflow import tolerant
+from support.processes.ports import free_ports
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
 from support.streams.stage import Stage
@@ -102,10 +103,18 @@ class Stacked:
         return [*found, (self.stage.checkpoint, None)]
 
 
+@pytest.fixture(scope="module")
+def ports() -> list[int]:
+    """The ports of both stacks, because a process keeps the client of a store with the address that it had at first."""
+    return free_ports(3)
+
+
 @pytest.fixture(scope="module", params=["first", "second"])
-def stacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stacked]:
+def stacked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, ports: list[int]
+) -> Iterator[Stacked]:
     root = tmp_path_factory.mktemp(f"stack-{request.param}")
-    with ContainerStack(root) as stack, pytest.MonkeyPatch.context() as environment:
+    with ContainerStack(root, ports) as stack, pytest.MonkeyPatch.context() as environment:
         for name, value in stack.environment.items():
             environment.setenv(name, value)
         platform = stack.platform()

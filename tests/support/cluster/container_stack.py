@@ -16,7 +16,6 @@ from sessionizer_demo.local_airflow.installation import USER, Installation
 from sessionizer_demo.local_airflow.parts import Parts
 from support.places import REPOSITORY
 from support.processes.live_airflow import Platform
-from support.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +38,7 @@ class ContainerStack:
     """
 
     folder: Path
-    ports: list[int] = field(default_factory=lambda: free_ports(3))
+    ports: list[int]
     _followed: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
