@@ -94,7 +94,11 @@ def test_who_is_silent_is_told(part: str, night: PageUser) -> None:
     wait_until(lambda: "silent" not in night.browser.text(), 60, "nobody silent")
     processes = processes_of(night, part)
     send(processes, signal.SIGSTOP)
-    said = {"driver": "driver of clicks is silent", "triggerer": "triggerer is silent", "api-server": "does not answer"}
+    said = {
+        "driver": "driver of clicks is silent",
+        "triggerer": "triggerer was last heard at",
+        "api-server": "does not answer",
+    }
     try:
         night.browser.wait_for_text(said[part])
         night.see(f"silent-{part}")
