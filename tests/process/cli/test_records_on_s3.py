@@ -1,4 +1,4 @@
-"""What users read of a stream whose records are in S3: timeline, bundle and page."""
+"""Commands and the page, for a stream whose records are in S3: timeline, bundle and the data of the page."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def assert_as_defined(
 
 
 def assert_moved_as_defined(stage: Stage, files: ClickFiles, before: str) -> None:
-    """As ``assert_as_defined``, of a stream whose active lineage began with all that the lineage ``before`` had."""
+    """Assert what ``assert_as_defined`` does, if the active lineage began with all that the lineage ``before`` had."""
     lineages = stage.stream_home.checkpoint(before), stage.checkpoint
     then, (_, *since) = (CheckpointLog(checkpoint).committed() for checkpoint in lineages)  # the first one is a seed
     assert_landed(stage, batches_of([*then, *since], files), [row for name in sorted(files) for row in files[name]])

@@ -81,7 +81,7 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
 
 
 class Partitions(dict[str, str]):
-    """Of a checkpoint: two, by whatever name."""
+    """Partitions of a checkpoint: two, by whatever name."""
 
     def __missing__(self, _: str) -> str:
         return "2"

@@ -59,7 +59,7 @@ def past() -> tuple[Event, ...]:
     return tuple(replace(event, key=f"{number}/{event.key}") for number, history in found for event in history)
 
 
-def by_definition(events: tuple[Event, ...], given: SessionRules, until_ms: int) -> Outcome:
+def decide_by_definition(events: tuple[Event, ...], given: SessionRules, until_ms: int) -> Outcome:
     """The one batch, and then the watermark alone: with this delay no event of the batch can move it."""
     end = Batch((), arrived_at_ms=2, floor_ms=until_ms)
     return sessionize([Batch(events, arrived_at_ms=1), end], replace(given, watermark_delay_ms=NEVER_MS))
@@ -91,7 +91,7 @@ def open_in(taken: pa.Table) -> Counter[Any]:
 
 @pytest.mark.parametrize("name", RULES)
 def test_closed_sessions_and_open_events_are_those_of_the_definition(past: tuple[Event, ...], name: str) -> None:
-    expected = by_definition(past, RULES[name], IN_THE_MIDDLE_MS)
+    expected = decide_by_definition(past, RULES[name], IN_THE_MIDDLE_MS)
     taken = take(past, RULES[name], IN_THE_MIDDLE_MS)
     assert closed_in(taken) == Counter(map(row_of, expected.closed))
     assert open_in(taken) == Counter(
@@ -102,13 +102,13 @@ def test_closed_sessions_and_open_events_are_those_of_the_definition(past: tuple
 @pytest.mark.parametrize("name", ["both caps", "no time"])
 def test_without_an_end_every_session_closes(past: tuple[Event, ...], name: str) -> None:
     taken = take(past, RULES[name], NEVER_MS)
-    assert closed_in(taken) == Counter(map(row_of, by_definition(past, RULES[name], NEVER_MS).closed))
+    assert closed_in(taken) == Counter(map(row_of, decide_by_definition(past, RULES[name], NEVER_MS).closed))
     assert not open_in(taken)
 
 
 def test_the_histories_are_worth_comparing(past: tuple[Event, ...]) -> None:
     """Each reason, open and closed sessions, duplicates and conflicts occur often enough to be believed."""
-    stopped = by_definition(past, RULES["both caps"], IN_THE_MIDDLE_MS)
+    stopped = decide_by_definition(past, RULES["both caps"], IN_THE_MIDDLE_MS)
     reasons = Counter(session.close_reason for session in stopped.closed)
     assert len(reasons) == 4
     assert min(*reasons.values(), len(stopped.open_events), len(stopped.conflicting), stopped.duplicates_dropped) > 25
@@ -117,7 +117,7 @@ def test_the_histories_are_worth_comparing(past: tuple[Event, ...]) -> None:
 def test_a_long_stretch_is_cut_at_both_caps() -> None:
     events = tuple(Event("ann", None, ORIGIN_MS + 7 * n + n % 3, f"e{n:05}", payload=("view", n)) for n in range(5_000))
     caps = rules(max_events=9, max_duration_ms=50)
-    expected = by_definition(events, caps, NEVER_MS)
+    expected = decide_by_definition(events, caps, NEVER_MS)
     assert closed_in(take(events, caps, NEVER_MS)) == Counter(map(row_of, expected.closed))
 
 
@@ -132,5 +132,5 @@ def test_keys_and_ids_with_a_nul_have_ids_of_their_own() -> None:
         for batch in table.to_batches()
         for row in plain_rows(shape.rows(batch, NOWHERE))
     ]
-    assert sorted(found) == sorted(each.session_id for each in by_definition(events, rules(), NEVER_MS).closed)
+    assert sorted(found) == sorted(each.session_id for each in decide_by_definition(events, rules(), NEVER_MS).closed)
     assert len(set(found)) == len(pairs)
