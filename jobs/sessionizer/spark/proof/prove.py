@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
 from sessionizer.spark.proof.migrated_fork import fork_with_migrations
+from sessionizer.spark.proof.proof_table import add_to_proof_table
 from sessionizer.spark.proof.recording import read_recording
 from sessionizer.spark.proof.replay import examine_replay, replay
 from sessionizer.spark.proof.tables import compare_tables
@@ -27,7 +25,7 @@ from sessionizer.state.proof.page import keep_page
 from sessionizer.state.proof.result import Proof, judge, release_differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -36,36 +34,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.proof.fork import Fork
     from sessionizer.spark.proof.recording import Recording
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.proof.result import JudgedDifference, TableProof
     from sessionizer.stream_spec.document.stream import StreamSpec
-
-NAME: Final = "proof"
-COLUMNS: Final = (
-    "proof_id string, proved_at timestamp, lineage string, first_batch bigint, last_batch bigint, verdict string, "
-    "table_name string, kind string, columns array<string>, rows bigint, explained_by array<string>, samples string"
-)
-
-
-def add_to_proof_table(spark: SparkSession, home: StreamHome, proof: Proof) -> str:
-    """Append the result, and return the place of the table. ``kind`` is ``identical`` for the rows that are equal."""
-    location = uri_of(home.table(NAME))
-    rows = spark.createDataFrame(list(_rows(proof)), COLUMNS)
-    rows.coalesce(1).write.format("delta").mode("append").save(location)
-    return location
-
-
-def _rows(proof: Proof) -> Iterator[tuple[Any, ...]]:
-    moment = datetime.fromtimestamp(proof.at / 1000, UTC)
-    of_proof = (proof.id, moment, proof.lineage, proof.first, proof.last, str(proof.verdict))
-    for table in proof.tables:
-        yield (*of_proof, table.table, "identical", [], table.identical, [], "[]")
-        yield from ((*of_proof, *_difference_row(table, judged)) for judged in table.differences)
-
-
-def _difference_row(table: TableProof, judged: JudgedDifference) -> tuple[Any, ...]:
-    found = judged.difference
-    samples = json.dumps([asdict(sample) for sample in found.samples], ensure_ascii=False)
-    return table.table, str(found.kind), list(found.columns), found.rows, list(judged.explained_by), samples
 
 
 @dataclass(frozen=True, slots=True)
