@@ -11,11 +11,17 @@ from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_fold
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
-from sessionizer.stream_spec.loading.folder import add_place, find_stream, spec_files, survey_streams
+from sessionizer.stream_spec.loading.folder import (
+    add_place,
+    find_stream,
+    require_own_tables,
+    spec_files,
+    survey_streams,
+)
 from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -34,13 +40,15 @@ def check(
     master: Master = None,
 ) -> None:
     """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
-    folder = streams_folder(streams)
-    specs, errors = ([find_stream(folder, stream)], []) if stream else _survey(folder)
-    others = survey_streams(folder).specs.values()
-    specs, sharing = _check_specs(specs, folder, lambda spec: _require_own_tables(spec, others))
+    folder, platform = streams_folder(streams), home_folder(home)
+    survey = survey_streams(folder)
+    specs, errors = list(survey.specs.values()), list[SessionizerError](survey.problems)
+    if stream:
+        specs, errors = [find_stream(folder, stream)], []
+    specs, sharing = _check_specs(specs, folder, lambda spec: require_own_tables(spec, survey.specs.values(), platform))
     errors += sharing
     if deep and specs:
-        specs, misfits = _check_against_source(specs, folder, home_folder(home), spark_master(master))
+        specs, misfits = _check_against_source(specs, folder, platform, spark_master(master))
     else:
         specs, misfits = _check_specs(specs, folder, check_sql)
     errors += misfits
@@ -67,12 +75,6 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write instea
     typer.echo(f"wrote {write}")
 
 
-def _survey(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Return the specs in ``folder`` that may start, and the problems of the other files, as Airflow sees them."""
-    found = survey_streams(folder)
-    return list(found.specs.values()), list(found.problems)
-
-
 def _check_against_source(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
@@ -91,18 +93,6 @@ def _check_against_source(
     fitting = _check_specs(specs, folder, check_source)
     spark.stop()
     return fitting
-
-
-def _require_own_tables(spec: StreamSpec, others: Iterable[StreamSpec]) -> None:
-    """Raise InvalidSpec if another stream has the same tables. The driver that comes second would be refused."""
-    for other in others:
-        if other.name == spec.name:
-            continue
-        if spec.sink.path is not None and spec.sink.path == other.sink.path:
-            allowed = f"a folder of its own, because stream {other.name!r} writes there"
-            raise InvalidSpec("sink.path", spec.sink.path, allowed)
-        if spec.sink.table is not None and spec.sink.table == other.sink.table:
-            raise InvalidSpec("sink.table", spec.sink.table, f"a name of its own, because stream {other.name!r} has it")
 
 
 def _check_specs(

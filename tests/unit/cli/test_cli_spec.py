@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def check(platform: Platform, *names: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["spec", "check", *names, "--streams", str(platform.streams)])
+    result = CliRunner().invoke(
+        app, ["spec", "check", *names, "--streams", str(platform.streams), "--home", str(platform.home)]
+    )
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -81,12 +83,21 @@ def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
     assert isinstance(failed.exception, UnwritablePath)
 
 
-@pytest.mark.parametrize(("field", "value"), [("path", "lake/visits"), ("table", "web.visits")])
-def test_two_streams_of_one_table_are_told_before_one_starts(platform: Platform, field: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("path", ("lake/visits", "lake/visits")),
+        ("path", ("lake/visits/", "{home}/lake/visits")),
+        ("table", ("web.visits", "web.visits")),
+    ],
+)
+def test_two_streams_of_one_table_are_told_before_one_starts(
+    platform: Platform, field: str, values: tuple[str, str]
+) -> None:
     """A spec was copied. The driver that comes second would be refused, and its supervisor give up."""
     platform.add("alone")
-    for name in ("visits", "clicks"):
-        platform.add(name, f"{SPEC.format(name=name)}sink: {{{field}: {value}}}\n")
+    for name, value in zip(("visits", "clicks"), values, strict=True):
+        platform.add(name, f"{SPEC.format(name=name)}sink: {{{field}: {value.format(home=platform.home)}}}\n")
     code, passed, told = check(platform)
     assert (code, passed.split()[:2]) == (InvalidSpec.exit_code, ["ok", "alone"])
     assert "'clicks'" in told

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
+from sessionizer.home.roots import resolve_place
 from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.document.value_schema import READ_BESIDE
@@ -22,7 +23,7 @@ from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
 from sessionizer.stream_spec.loading.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _KINDS: Final = (
@@ -173,6 +174,26 @@ def check_file_name(path: Path, spec: StreamSpec) -> None:
     """Refuse a stream whose name differs from its file's, because a lookup by name would not find it."""
     if spec.name != path.stem:
         raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)
+
+
+def require_own_tables(spec: StreamSpec, others: Iterable[StreamSpec], platform_home: Path) -> None:
+    """Raise InvalidSpec if another stream has the same tables. The driver that comes second would be refused.
+
+    It is no problem of the folder: Airflow would have no DAGs of the stream that runs, either.
+    """
+    folder = _folder_of_tables(spec, platform_home)
+    for other in others:
+        if other.name == spec.name:
+            continue
+        if folder is not None and folder == _folder_of_tables(other, platform_home):
+            allowed = f"a folder of its own, because stream {other.name!r} writes there"
+            raise InvalidSpec("sink.path", spec.sink.path, allowed)
+        if spec.sink.table is not None and spec.sink.table == other.sink.table:
+            raise InvalidSpec("sink.table", spec.sink.table, f"a name of its own, because stream {other.name!r} has it")
+
+
+def _folder_of_tables(spec: StreamSpec, platform_home: Path) -> str | None:
+    return None if spec.sink.path is None else resolve_place(spec.sink.path, platform_home).rstrip("/")
 
 
 def add_place(error: InvalidSpec, file: Path) -> InvalidSpec:

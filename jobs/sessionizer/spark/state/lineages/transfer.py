@@ -49,15 +49,15 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
         _require_whole(spark, home, committed)
     state = describe_state(home, committed)
     if migrated is None:
+        kept, applied = committed.kept, read_applied(home, committed.lineage)
         with reading_state(spark):
             timeouts = read_timeouts(spark, state)
     else:
-        timeouts = migrated.timeouts()
-    applied = read_applied(home, committed.lineage) if migrated is None else migrated.applied()
+        kept, applied, timeouts = migrated.kept, migrated.applied(), migrated.timeouts()
     transfer = StateTransfer(
         origin=origin,
         spec=spec,
-        kept=committed.kept if migrated is None else migrated.kept,
+        kept=kept,
         watermark_ms=committed.watermark_ms,
         offset=committed.position.offset,
         seen=committed.seen_files,
