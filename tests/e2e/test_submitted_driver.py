@@ -13,8 +13,6 @@ import pytest
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
-from sessionizer.launch.driver_environment import plain
-from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
@@ -46,9 +44,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         beat = _first_batch(home_beat=lambda: HEARTBEAT_FILE.of(home).read())
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
-        assert daemons_of(launch) == {"pyspark.daemon" if plain() else WORKER_DAEMON}, (
-            "and all its workers are forked by that"
-        )
+        assert daemons_of(launch) == {"pyspark.daemon"}, "and all its workers are forked by that"
         assert beat.spark_ui is not None
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200

@@ -6,17 +6,12 @@ On a cluster we set none of them, because only its operator knows how many cores
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sessionizer.launch.driver_environment import plain
 from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
-"""Module that forks Python workers with everything imported. On a cluster our package comes to a worker only after the
-fork."""
 
 
 def is_local(master: str) -> bool:
@@ -33,7 +28,6 @@ def launch_settings(jars: Path) -> dict[str, str]:
         DEFAULT_JAVA_OPTIONS: jvm_options(jars),
         # small arrays take little of the heap
         **SMALL_ARRAYS,
-        **({} if plain() else {"spark.python.daemon.module": WORKER_DAEMON}),
     }
 
 

@@ -10,7 +10,6 @@ import pytest
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_jvm import class_archive
-from sessionizer.launch.local_settings import WORKER_DAEMON
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
 from support.processes.found_process import command_of
@@ -37,4 +36,4 @@ def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path:
         commands = [command_of(child) for child in psutil.Process(driver.jvm).children()]
     # mapped means accepted: one that does not fit the class path is closed again
     assert str(class_archive(jar_folder())) in mapped
-    assert [command[1:3] for command in commands if "-m" in command] == [["-m", WORKER_DAEMON]]
+    assert [command[1:3] for command in commands if "-m" in command] == [["-m", "pyspark.daemon"]]

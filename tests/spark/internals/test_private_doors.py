@@ -26,7 +26,6 @@ from sessionizer.spark.internals import (
     state_socket,
     task_counts,
     trying,
-    worker_daemon,
 )
 from sessionizer.spark.internals.java_errors import JavaError
 
@@ -182,10 +181,8 @@ def test_a_member_that_has_moved_is_told_with_its_door(monkeypatch: pytest.Monke
     gone: dict[ModuleType, Callable[[], Any]] = {
         task_counts: lambda: task_counts.records_of_stage(nobody, 1),
         state_socket: lambda: state_socket.answer_within(nobody, 1.0),
-        worker_daemon: worker_daemon.fork_workers,
         own_jvm: lambda: own_jvm.end_jvm(1.0),
     }
-    monkeypatch.setitem(__import__("sys").modules, "pyspark.daemon", cast("Any", SimpleNamespace()))
     monkeypatch.delattr(SparkContext, "_gateway")
     for door, use in gone.items():
         with pytest.raises(PrivateDoorBroken) as caught:

@@ -33,6 +33,9 @@ PUBLIC_CLASSES = ("org.apache.spark.sql.delta.catalog.DeltaCatalog",)
 PRIVATE_CLASSES = ("org.apache.spark.sql.catalyst", "org.apache.spark.sql.classic", "org.apache.spark.sql.delta")
 
 
+SHARED_BY_DOORS = ("__init__", "java_class", "java_errors")
+
+
 def uses_in(file: Path) -> Iterator[str]:
     """What is private in the code of a file; what its comments say is not."""
     for node in ast.walk(ast.parse(file.read_text())):
@@ -54,11 +57,11 @@ def test_nothing_outside_the_door_uses_what_is_private() -> None:
 def test_what_it_looks_for_is_what_stands_behind_the_door() -> None:
     uses = {use for file in INTERNALS.glob("*.py") for use in uses_in(file)}
     assert {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_gateway", "_client_socket"} <= uses
-    assert {"py4j.java_gateway", "pyspark.sql.classic.column", "pyspark.worker", "pyspark.daemon"} <= uses
+    assert {"py4j.java_gateway", "pyspark.sql.classic.column"} <= uses
 
 
 def test_each_door_says_what_is_private_what_is_public_and_what_is_lost() -> None:
-    doors = [file for file in INTERNALS.glob("*.py") if "DOOR: Final" in file.read_text()]
+    doors = [file for file in INTERNALS.glob("*.py") if file.stem not in SHARED_BY_DOORS]
     assert len(doors) >= 10
     for file in doors:
         said = ast.get_docstring(ast.parse(file.read_text())) or ""

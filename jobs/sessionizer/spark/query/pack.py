@@ -16,7 +16,7 @@ from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.wide import pieces
-from sessionizer.spark.internals.worker_daemon import freeze_imports
+from sessionizer.spark.frozen_imports import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -38,8 +38,9 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.wide import log_tables
 from sessionizer.launch.driver_environment import plain
+from sessionizer.spark.frozen_imports import freeze_imports
+from sessionizer.spark.internals.init_worker import hush_init_worker
 from sessionizer.spark.internals.state_socket import answer_within
-from sessionizer.spark.internals.worker_daemon import freeze_imports, hush_init_worker
 from sessionizer.spark.query.group_rows import Output, Share
 
 if TYPE_CHECKING:

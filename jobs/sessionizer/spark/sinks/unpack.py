@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire.codec import open_blob
-from sessionizer.spark.internals.worker_daemon import freeze_imports
+from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.session import temporary_settings
 
 if TYPE_CHECKING:
