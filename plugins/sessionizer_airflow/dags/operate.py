@@ -16,6 +16,7 @@ from sessionizer_airflow.operating.failing import tell_of_failure, tell_of_sched
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, purposes
+from sessionizer_airflow.operating.run_label import CARRY_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +120,7 @@ def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
         **told,
     )
     carry_out = CarryOut(
-        task_id="carry_out",
+        task_id=CARRY_OUT,
         approval="approve",
         settings=wiring.supervision,
         # The remedy must be the last line of the log, so its callback is last.

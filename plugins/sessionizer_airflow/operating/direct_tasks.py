@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
@@ -14,7 +14,8 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import read_request
-from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
+from sessionizer_airflow.operating.request import PROMOTE, TEST_ALERT
+from sessionizer_airflow.operating.run_label import DONE, TEMPLATE, show_label
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class DirectTask(BaseOperator):
-    """Task that does what the form of its run asks for, in the worker itself."""
+    """Task that does what the form of its run asks for, in the worker itself. ``serves``: the operation of the form."""
+
+    serves: ClassVar[str]
 
     def __init__(self, *, project: Project, **kwargs: Any) -> None:
         super().__init__(map_index_template=TEMPLATE, **kwargs)
@@ -32,7 +35,7 @@ class DirectTask(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Do it, and return the result in one line. Raises PersonNeeded."""
-        request = read_request(context)
+        request = read_request(context, [self.serves])
         show_label(context)
         try:
             told = self.act(request, find_requester(context))
@@ -40,7 +43,7 @@ class DirectTask(BaseOperator):
             show_label(context, "failed")
             raise PersonNeeded.wrap(error) from None
         self.log.info("%s", told)
-        show_label(context, "done")
+        show_label(context, DONE)
         return told
 
     @abstractmethod
@@ -51,6 +54,8 @@ class DirectTask(BaseOperator):
 class PromoteLineage(DirectTask):
     """Task that keeps the stream's lineage, whatever its canary found or would find."""
 
+    serves = PROMOTE
+
     def act(self, request: Request, user: str) -> str:
         """Promote the lineage. Raises OperationPending, DamagedFile."""
         return promote_lineage(self.project.home_of(request.stream), user)
@@ -58,6 +63,8 @@ class PromoteLineage(DirectTask):
 
 class SendTestAlert(DirectTask):
     """Task that sends a test message through the notifier of this worker, and fails if that fails."""
+
+    serves = TEST_ALERT
 
     def act(self, request: Request, user: str) -> str:
         """Send the message. Raises PersonNeeded if there is no notifier, or if it fails."""

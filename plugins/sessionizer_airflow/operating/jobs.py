@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from abc import abstractmethod
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.errors import TerminalError
@@ -20,14 +21,14 @@ from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, read_remains
-from sessionizer_airflow.operating.request import Request
-from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
+from sessionizer_airflow.operating.request import SAVEPOINT, Request
+from sessionizer_airflow.operating.run_label import DONE, OPERATE, SAVED, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.pages.links import ProofLink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from airflow.sdk import Context
     from pydantic import JsonValue
@@ -55,7 +56,7 @@ class ReadForm(BaseBranchOperator):
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
         """Refuse an impossible request before anything is started."""
         show_label(context)
-        request = read_request(context)
+        request = read_request(context, self.first_task)
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
         try:
             require_user(request)
@@ -69,9 +70,10 @@ class ReadForm(BaseBranchOperator):
 
 
 class OperateJob(SparkBatchJob):
-    """Job whose arguments come from the form of its run."""
+    """Job whose arguments come from the form of its run. ``serves``: the operations for which it runs."""
 
     go_on = ""
+    serves: ClassVar[Collection[str]] = tuple(COMMANDS)
 
     def __init__(self, *, project: Project, **kwargs: Any) -> None:
         super().__init__(job=job_of(project, OPERATE, ()), map_index_template=TEMPLATE, **kwargs)
@@ -79,7 +81,7 @@ class OperateJob(SparkBatchJob):
 
     def execute(self, context: Context) -> None:
         """Put the arguments together, then run."""
-        request = read_request(context)
+        request = read_request(context, self.serves)
         show_label(context)
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
@@ -120,12 +122,14 @@ class OperateJob(SparkBatchJob):
 class MakeSavepoint(OperateJob):
     """Job that makes a savepoint, and returns its id. A new try makes the same one."""
 
+    serves: ClassVar[Collection[str]] = (SAVEPOINT,)
+
     def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
         """Run the job. The id is the task's return value and in its label, because the form of a restore wants it."""
         super().execute(context)
         savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
         self.log.info("savepoint %s: its id, for the form of a restore", savepoint)
-        show_label(context, f"savepoint {savepoint}")
+        show_label(context, f"{SAVED}{savepoint}")
         return savepoint
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
@@ -172,7 +176,7 @@ class CarryOut(OperateJob):
 
     def execute(self, context: Context) -> None:
         """Run the job unless a killed try has done it already. Then start the report."""
-        request, approved = read_request(context), self._approved(context)
+        request, approved = read_request(context, self.serves), self._approved(context)
         stream = self.project.home_of(request.stream)
         self.proves = stream, approved.planned_at
         done = operation_of(read_operations(stream), approved)
@@ -184,7 +188,7 @@ class CarryOut(OperateJob):
         else:
             # done by a try whose worker was lost, or by another run with the same plan
             self.log.info("already done: operation %s, approved by %s, did what this plan says", done.id, done.by)
-        show_label(context, "done")
+        show_label(context, DONE)
         if COMMANDS[request.operation].writes_tables:
             self._announce(context, request, approved, done)
 
@@ -205,15 +209,28 @@ class CarryOut(OperateJob):
             context["outlet_events"][REWRITTEN].add(asset, extra=extra)
 
     def _approved(self, context: Context) -> Approved:
-        return Approved(**context["ti"].xcom_pull(task_ids=self.approval))
+        """Return the approved plan. Raises PersonNeeded if the task before was marked, because a mark approves none."""
+        handed_on = context["ti"].xcom_pull(task_ids=self.approval)
+        if handed_on is None:
+            show_label(context, "not approved")
+            reason = f"no user approved the plan: the task {self.approval} has no answer, because it was marked success"
+            raise PersonNeeded(reason, f"clear the task {self.approval} with its downstream tasks, and answer the plan")
+        return Approved(**handed_on)
 
 
-def read_request(context: Context) -> Request:
-    """Return the request in the form of the run. Raises PersonNeeded if the form contradicts itself."""
+def read_request(context: Context, served: Collection[str]) -> Request:
+    """Return the request in the form of the run.
+
+    Raises PersonNeeded if the form contradicts itself, and AirflowSkipException if it asks for none of the ``served``
+    operations. Such a task starts only if a user marked ``read_form``, which then chose no branch.
+    """
     try:
-        return Request.parse_form(context["run_id"], context["params"])
+        request = Request.parse_form(context["run_id"], context["params"])
     except TerminalError as error:
         raise PersonNeeded(str(error), "run this DAG again, and fill in the form as it says") from None
+    if request.operation not in served:
+        raise AirflowSkipException(f"the form asks for {request.operation}, for which this task does nothing")
+    return request
 
 
 def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:

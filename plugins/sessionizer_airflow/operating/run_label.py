@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer_airflow.dag_defaults import PLATFORM
 from sessionizer_airflow.internals import send_label
-from sessionizer_airflow.operating.request import request_id
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, request_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,11 @@ UPGRADE: Final = f"{PLATFORM}.upgrade"
 SHOWN: Final = "operation"
 """Context variable that the template of a task's label names."""
 TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"
+ARROW: Final = " → "
+DONE: Final = "done"
+"""Result of a task that did its work. A savepoint's is ``SAVED`` and its id."""
+SAVED: Final = "savepoint "
+CARRY_OUT: Final = "carry_out"
 LONGEST: Final = 200
 """Most characters of a label. Airflow keeps 250."""
 
@@ -48,8 +53,9 @@ def title_of(form: Mapping[str, object]) -> str:
 
 
 def join_label(title: str, result: str) -> str:
-    """Join the title and the result."""
-    return (f"{title} → {result}" if result else title)[:LONGEST]
+    """Join the title and the result. A title that is too long is cut, the result is not."""
+    told = f"{ARROW}{result}" if result else ""
+    return f"{title[: LONGEST - len(told)]}{told}"
 
 
 def savepoint_of(run_id: str, asked_at: datetime) -> str:
@@ -57,13 +63,17 @@ def savepoint_of(run_id: str, asked_at: datetime) -> str:
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
 
 
-def result_of(states: Mapping[str, str | None], savepoint: str, *, succeeded: bool) -> str:
-    """Return the result of a run that is over, by the states of its tasks."""
+def result_of(states: Mapping[str, str | None], labels: Mapping[str, str | None], *, succeeded: bool) -> str:
+    """Return the result of a run that is over, by the states and the labels of its tasks.
+
+    A task that did its work says so in its label. A task that a user marked as successful has no such label.
+    """
     if not succeeded:
         failed = [task for task, state in states.items() if state == "failed"]
         return f"failed at {failed[0]}" if failed else "failed"
-    if states.get("savepoint") == "success":
-        return f"savepoint {savepoint}"
-    if "success" in {states.get("carry_out"), states.get("promote"), states.get("test_alert")}:
-        return "done"
+    for task in (SAVEPOINT, CARRY_OUT, PROMOTE, TEST_ALERT):
+        if states.get(task) == "success":
+            result = (labels.get(task) or "").rpartition(ARROW)[2]
+            is_told = result == DONE or result.startswith(SAVED)
+            return result if is_told else f"{task} was marked success and is not done"
     return "rejected" if states.get("approve") == "success" else "nothing done"

@@ -95,7 +95,7 @@ def test_the_job_alone_is_given_the_password(
 def test_the_form_and_the_plan_hold_the_name_of_the_connection_only(project: Project, spark_submit: Path) -> None:
     task, given = plan(project)
     task.execute(given)  # type: ignore[arg-type]
-    request = read_request(given)  # type: ignore[arg-type]
+    request = read_request(given, purposes())  # type: ignore[arg-type]
     assert request.connection == "shop"
     assert "ann" not in str(request)
     assert request_id(RUN) in json.loads(spark_submit.read_text())["argv"]

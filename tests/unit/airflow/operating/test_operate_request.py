@@ -14,7 +14,7 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, operation_of, read_request
-from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, request_id
+from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, purposes, request_id
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RESTORE, RUN, context, operation
 
@@ -63,7 +63,7 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
         Request.parse_form(RUN, {**RESTORE, **changes})
     assert refused.value.field == field
     with pytest.raises(PersonNeeded) as told:
-        read_request(context({**RESTORE, **changes}))
+        read_request(context({**RESTORE, **changes}), purposes())
     assert told.value.remedy.startswith("run this DAG again")
     assert "tell" not in str(refused.value), "a password is not shown"
 

@@ -18,6 +18,7 @@ from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
+    from support.fixtures.reviewed import Reviewed
 
 ASKED_AT = datetime(2026, 11, 23, 10, tzinfo=UTC)
 RESTORE = {"verb": "restore", "stream": "clicks", "savepoint": "monday"}
@@ -50,7 +51,15 @@ def test_a_title_has_verb_stream_and_goal(form: dict[str, Any], title: str) -> N
     ],
 )
 def test_a_result_follows_from_the_tasks(states: dict[str, str], succeeded: bool, result: str) -> None:
-    assert result_of(states, "s1", succeeded=succeeded) == result
+    labels = {"savepoint": "savepoint clicks → savepoint s1", "carry_out": f"{WISH} → done"}
+    assert result_of(states, labels, succeeded=succeeded) == result
+
+
+@pytest.mark.parametrize("task", ["savepoint", "carry_out", "promote", "test_alert"])
+@pytest.mark.parametrize("label", [None, "restore clicks to done", "restore clicks → failed"])
+def test_a_task_that_a_user_marked_is_not_done(task: str, label: str | None, reviewed: Reviewed) -> None:
+    """The job was killed in its middle, or never began. A restore then leaves its stream down."""
+    reviewed(result_of({"approve": "success", task: "success"}, {task: label}, succeeded=True))
 
 
 WISH = "restore clicks to monday"
@@ -103,9 +112,11 @@ def test_the_id_of_a_savepoint_is_in_label_and_note(project: Project) -> None:
     made = savepoint_of(RUN, ASKED_AT)
     arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert made in arguments
-    label = join_label(title_of(form), result_of({"savepoint": "success"}, made, succeeded=True))
-    assert label == f"savepoint clicks → savepoint {made}"
+    label = join_label(title_of(form), f"savepoint {made}")
+    assert result_of({"savepoint": "success"}, {"savepoint": label}, succeeded=True) == f"savepoint {made}"
 
 
-def test_a_label_fits_into_its_column() -> None:
-    assert len(join_label("x" * 1000, "done")) <= 250
+def test_a_label_fits_into_its_column_with_its_result() -> None:
+    label = join_label("x" * 1000, "done")
+    assert len(label) <= 250
+    assert label.endswith(" → done")
