@@ -102,6 +102,8 @@ def view_spec(
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
     records = read(home, spec)
+    if records.pending is not None:  # an upgrade and an apply are refused until it is over
+        records = replace(records, changes=(), waiting=None)
     operations, canary, waiting = records.operations, records.canary, records.waiting
     unfinished = find_unfinished_operation(home.name, records.pending, driver.owner, now)
     view = StreamView(

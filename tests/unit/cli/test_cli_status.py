@@ -208,6 +208,20 @@ def test_an_unknown_stream(platform: Platform) -> None:
     assert isinstance(platform.call("status", "visits").exception, UnknownStream)
 
 
+def test_while_a_command_is_not_over_no_other_is_offered(platform: Platform) -> None:
+    """Both `upgrade` and `apply` are refused meanwhile."""
+    home = platform.add("visits")
+    home.prepare()
+    start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
+    platform.add("visits", (platform.streams / "visits.yaml").read_text() + "rules:\n  gap_timeout: 5 minutes\n")
+    offered = ("sessionizer apply visits", "sessionizer upgrade visits")
+    assert all(command in platform.call("status").stdout for command in offered)
+    write_operation(home, new_operation(home, "rescale", "0123456789abcdef", "al", ("a", 1)))
+    shown = platform.call("status").stdout
+    assert "sessionizer abandon visits" in shown
+    assert not any(command in shown for command in offered)
+
+
 def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewed: Reviewed) -> None:
     home = platform.add("visits")
     home.prepare()
