@@ -185,6 +185,13 @@ def has_watched_spec(home: StreamHome) -> bool:
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
 
 
+def is_watched_spec_gone(home: StreamHome) -> bool:
+    """Whether the folder of specs that Airflow watched the stream by is here, and has no spec of it any more."""
+    watch = WATCH_FILE.of(home).read()
+    is_here = watch is not None and watch.streams is not None and Path(watch.streams).is_dir()
+    return is_here and not has_watched_spec(home)
+
+
 def _view_files(
     name: str,
     files: list[Path],

@@ -108,6 +108,19 @@ def test_a_driver_of_airflow_has_a_supervisor_though_no_user_has_set_a_desired_s
     assert "visits.stop" not in platform.call("stop", "visits", "--wait", "0").stderr, "an orphan has no DAGs"
 
 
+def test_an_orphan_whose_desired_state_was_set_has_no_supervisor_either(platform: Platform, reviewed: Reviewed) -> None:
+    """A start or a command has set it, and the spec was renamed later: Airflow has no DAG of this name any more."""
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    write_desired(home, DesiredState.RUNNING, by="DAG visits.start", why="test")
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, streams=str(platform.streams)))
+    (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
+    reviewed(platform.call("stop", "visits", "--wait", "0").stderr)
+    elsewhere = str(platform.home / "not mounted here")
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, streams=elsewhere))
+    assert "visits.stop" in platform.call("stop", "visits", "--wait", "0").stderr, "its specs cannot be seen from here"
+
+
 def test_a_command_that_has_the_stream_is_not_asked_to_stop(platform: Platform) -> None:
     platform.add("visits")
     _, home = platform.drive("visits")
