@@ -29,10 +29,12 @@ def advice_on(
     seen: DriverStatus,
     supervision: SupervisionRecord | None,
     unfinished: UnfinishedOperation | None,
+    *,
+    is_drained: bool = False,
 ) -> str | None:
     """Return the advice on the driver that was ``seen``. None if there is no problem. The supervisor's words go first.
 
-    ``unfinished``: the command that has the stream.
+    ``unfinished``: the command that has the stream. ``is_drained``: the stream is over, and refuses every driver.
     """
     if unfinished is not None:
         return _describe_operation(unfinished)
@@ -42,15 +44,15 @@ def advice_on(
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    return _describe_driver(home, seen, supervised=supervision is not None)
+    return _describe_driver(home, seen, supervised=supervision is not None, is_drained=is_drained)
 
 
-def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str | None:
+def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool, is_drained: bool) -> str | None:
     if seen.state is State.STALLED:
         return _describe_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
         return _describe_end(home, seen, supervised=supervised)
-    return _describe_desired_state(home.name, seen) or _find_warning(seen)
+    return (None if is_drained else _describe_desired_state(home.name, seen)) or _find_warning(seen)
 
 
 def _describe_operation(unfinished: UnfinishedOperation) -> str:

@@ -222,6 +222,23 @@ def test_while_a_command_is_not_over_no_other_is_offered(platform: Platform) -> 
     assert not any(command in shown for command in offered)
 
 
+def test_a_drained_stream_is_offered_nothing_that_it_refuses(platform: Platform) -> None:
+    """The stream is over: a driver is refused, and so is a command that needs open sessions."""
+    home = platform.add("visits")
+    lease, home = platform.drive("visits")
+    lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
+    platform.add("visits", (platform.streams / "visits.yaml").read_text() + "rules:\n  gap_timeout: 5 minutes\n")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+    write_desired(home, DesiredState.RUNNING, by="DAG visits.start", why="test")
+    offered = [f"sessionizer {command} visits" for command in ("run", "apply", "upgrade")]
+    assert all(command in platform.call("status").stdout for command in offered)
+    begin_drain(home, lineage)
+    end_drain(home, lineage)
+    shown = platform.call("status").stdout
+    assert "visits: drained: over since" in shown
+    assert not any(command in shown for command in offered)
+
+
 def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewed: Reviewed) -> None:
     home = platform.add("visits")
     home.prepare()
