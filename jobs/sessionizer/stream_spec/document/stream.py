@@ -55,7 +55,7 @@ class StreamSpec(Section):
     )
     migrations: list[Migration] = Field(
         default_factory=list,
-        description="What happens to open events once, in this order, when the stream goes on by a changed spec.",
+        description="Changes of the open events, each made once and in this order when a changed spec takes effect.",
     )
     key_groups: int = Field(
         default=16,
