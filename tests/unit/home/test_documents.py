@@ -44,9 +44,12 @@ NO_OPENING = {"README.md", "benchmark-results.md"}
 """The index, and a page that a program writes."""
 
 
+TIME = re.compile(r"\b(?:seconds?|minutes?|hours?)\b|\d s\b")
+
+
 @pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").glob("*.md")), ids=lambda page: page.name)
-def test_every_page_says_when_to_use_it_and_is_in_the_index(page: Path) -> None:
+def test_every_page_says_when_to_use_it_for_how_long_and_is_in_the_index(page: Path) -> None:
     opening = page.read_text(encoding="utf-8").split("\n\n")[1]
-    assert page.name in NO_OPENING or opening.startswith("Use this when ")
+    assert page.name in NO_OPENING or (opening.startswith("Use this when ") and TIME.search(opening))
     index = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
     assert page.name == "README.md" or f"({page.name})" in index

@@ -1,0 +1,84 @@
+"""Each `sessionizer` command in the documents has a name and options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import typer
+
+from sessionizer.cli.app import app
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PAGES: Final = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]
+BLOCK: Final = re.compile(r"^ *```.*?\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+TYPED: Final = re.compile(r"^ *(?:\$ )?(?:[\w./-]*/)?sessionizer ((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+INLINE: Final = re.compile(r"(?<!`)`sessionizer ([^`]+)`")
+ANY_NAME: Final = ("…", "COMMAND", "commands")
+"""Words that stand for every command."""
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """Yield what is typed after `sessionizer`: in blocks, and between backticks."""
+    for block in BLOCK.findall(text):
+        yield from (typed.replace("\\\n", " ") for typed in TYPED.findall(block))
+    yield from (inline.replace("\n", " ") for inline in INLINE.findall(BLOCK.sub("", text)))
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of a command without its comment, and without brackets around a word that may be left out."""
+    quoted = command if command.count('"') % 2 == 0 and command.count("'") % 2 == 0 else re.split("[\"']", command)[0]
+    return [word.strip("[]") for word in shlex.split(quoted, comments=True) if word not in {"|", "&&"}]
+
+
+def unknown_words(command: str) -> Iterator[str]:
+    """Yield the words that name no command, and the options that the command does not have."""
+    group: Any = typer.main.get_command(app)
+    words = words_of(command)
+    while hasattr(group, "commands") and words:
+        word = words.pop(0)
+        if word.startswith("-"):
+            known = {name: each for each in group.params for name in each.opts} | {"--help": None}
+            if word not in known:
+                yield word
+            elif known[word] is not None and not known[word].is_flag:
+                words.pop(0)
+        elif word in ANY_NAME:
+            return
+        elif word in group.commands:
+            group = group.commands[word]
+        else:
+            yield word
+            return
+    options = {name for each in group.params for name in each.opts} | {"--help"}
+    yield from (word for word in words if word.startswith("--") and word not in options)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist(page: Path) -> None:
+    found = {command: list(unknown_words(command)) for command in commands_of(page.read_text(encoding="utf-8"))}
+    assert {command: words for command, words in found.items() if words} == {}
+
+
+def test_the_pages_have_commands_of_both_kinds() -> None:
+    assert len([command for page in PAGES for command in commands_of(page.read_text(encoding="utf-8"))]) > 300
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("restor clicks", ["restor"]),
+        ("restore clicks --leave-in x", ["--leave-in"]),
+        ("--control hdfs://n:8020/control status", []),
+        ("savepoint prune clicks --keep 1 --yes   # deletes", []),
+        ("… --home copy", []),
+    ],
+)
+def test_a_wrong_word_is_found(command: str, words: list[str]) -> None:
+    assert list(unknown_words(command)) == words
