@@ -90,7 +90,7 @@ def _lines(view: StreamView) -> list[str]:
     if view.other_python is not None:
         lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")
     if view.bundle is not None:
-        lines.append(f"runs by DAG bundle {view.bundle}")
+        lines.append(f"runs with DAG bundle {view.bundle}")
     lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")

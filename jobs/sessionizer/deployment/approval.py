@@ -26,7 +26,7 @@ class Approval:
     def lines(self) -> list[str]:
         """Describe the approved changes, a line for each."""
         if not self.changes:
-            return ["there is nothing to apply: the stream runs by what its file says, or has not run yet"]
+            return ["there is nothing to apply: the stream already runs with its file, or has not run yet"]
         return [f"to be applied at the next start: {change}" for change in self.changes]
 
 

@@ -78,9 +78,8 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
         if apply:
             file.required()
         spec = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
-        return RunningSpec(
-            spec, record, list_decisions(record.document), remark=f"runs by the last good spec: {file.problem}"
-        )
+        remark = f"runs with its recorded spec, because its file is broken: {file.problem}"
+        return RunningSpec(spec, record, list_decisions(record.document), remark=remark)
     return _reconcile_with_lineage(home, lineage, record, file.spec, apply=apply)
 
 

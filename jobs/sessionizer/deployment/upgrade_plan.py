@@ -26,8 +26,8 @@ SAID: Final = {
     "WriteSavepoint": "a canonical savepoint of the open sessions is made",
     "CopyCheckpoint": "a native savepoint of the open sessions is made",
     "PrepareTables": "missing tables and columns are created",
-    "WriteSpec": "the lineage goes on by the file",
-    "NotePrograms": "and by the installed programs",
+    "WriteSpec": "the lineage takes over the spec of the file",
+    "NotePrograms": "the installed release and versions are recorded in the lineage",
     "StartLineage": "a new lineage begins with every open session, migrated if the file says so",
     "Compare": "its state is read back and compared",
     "SetPosition": "it gets the position in the source",
@@ -187,7 +187,8 @@ class UpgradePlan:
     def lines(self) -> Iterator[str]:
         """Return the plan as lines for users."""
         if not self.changes_something:
-            yield f"stream {self.stream} runs by its file and what is installed: nothing to {self.request.verb}"
+            settled = f"stream {self.stream} already runs with its file and the installed release"
+            yield f"{settled}: nothing to {self.request.verb}"
             return
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
         for each in self.differences:
@@ -238,7 +239,7 @@ class UpgradePlan:
 
     def _hindrances(self) -> Iterator[str]:
         if self.refused:
-            yield "nothing of it can be carried out before what is incompatible is settled"
+            yield "nothing can be carried out while a difference is incompatible"
             return
         yield f"to accept what open sessions lack, add: {accept_options(each.name for each in self.unaccepted)}"
 

@@ -168,7 +168,7 @@ class ReplayDiffers(TerminalError):
     exit_code = 63
     title = "a replay gives other rows"
     remedy = (
-        "read the differences in the report. Correct the release or the spec before the stream runs by it. Nothing was "
+        "read the differences in the report. Correct the release or the spec before you use it. Nothing was "
         "changed. An upgrade takes the unexplained rows of a table with --accept proof.TABLE"
     )
 

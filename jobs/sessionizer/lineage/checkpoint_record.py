@@ -87,7 +87,7 @@ def require_data_here(home: StreamHome, lineage: str) -> None:
 def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:
     """Say why a lineage that keeps ``kept`` cannot be resumed, None if it can."""
     if kept is None:
-        return "a release began it that noted no format, and its checkpoint is made in another way"
+        return "it has no checkpoint.json, because an early release began it in a format that this release cannot read"
     if kept.checkpoint_format != now.checkpoint_format:
         return f"its checkpoint has format {kept.checkpoint_format}, and this release reads {now.checkpoint_format}"
     if kept.revision != now.revision:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
-Upgrades a stream: it goes on by its changed spec and by the programs that are installed.
+Upgrades a stream to its changed spec and to the installed release.
 
 Choose a stream in the form. The plan names each difference with its verdict, changes nothing, and waits under
 **Required Actions** until a user approves or rejects it. Without an answer it is rejected after a while. If it is

@@ -195,7 +195,7 @@ def test_a_checkpoint_of_another_release_is_refused_before_anything_is_changed(s
     written = record.read_text()
     kept = [stage.stream_home.root / name for name in ("lineages", "tables", "control/lineages")]
     for uid, text, said in (
-        ("earlier", None, "a release began it that noted no format"),
+        ("earlier", None, "it has no checkpoint.json"),
         ("later", json.dumps({**json.loads(written), "checkpoint_format": 99}), "its checkpoint has format 99"),
     ):
         record.unlink()

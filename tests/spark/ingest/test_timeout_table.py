@@ -126,7 +126,7 @@ def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None
         assert "warning" not in status(stage)
         log.rename(elsewhere)
         driver.wait_for_line("cannot read the table of timeouts")
-        said_so = "clicks: warning: the table of timeouts cannot be read: those known so far hold"
+        said_so = "clicks: warning: the table of client timeouts cannot be read: the timeouts that were read last apply"
         driver.wait_for(lambda: said_so in status(stage), "a warning in the status")
         bring(stage, driver, 2)
         elsewhere.rename(log)

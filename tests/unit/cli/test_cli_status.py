@@ -94,7 +94,7 @@ def test_the_dag_bundle_of_a_stream_is_shown(platform: Platform) -> None:
     lineage = start_lineage(home)
     assert "bundle" not in below_table(platform)
     write_fingerprint(home, lineage, replace(present_fingerprint(), bundle="team@3f2a"))
-    assert below_table(platform) == "visits: runs by DAG bundle team@3f2a"
+    assert below_table(platform) == "visits: runs with DAG bundle team@3f2a"
     (shown,) = json.loads(platform.call("status", "--json").stdout)
     assert shown["bundle"] == "team@3f2a"
 

@@ -48,7 +48,7 @@ def test_a_lineage_without_a_format_is_refused(home: StreamHome) -> None:
     with pytest.raises(DamagedFile, match="not JSON"):
         require_readable_lineage(home, lineage)
     record.unlink()
-    with pytest.raises(UnreadableLineage, match=rf"lineage {lineage}: a release began"):
+    with pytest.raises(UnreadableLineage, match=rf"lineage {lineage}: it has no checkpoint.json"):
         require_readable_lineage(home, lineage)
     assert not record.exists()
 
@@ -97,7 +97,7 @@ def test_the_data_root_of_a_lineage_is_shown_whatever_is_asked_with(tmp_path: Pa
     ("kept", "cause"),
     [
         (NOW, None),
-        (None, "noted no format"),
+        (None, "no checkpoint.json"),
         (replace(NOW, checkpoint_format=2), "has format 2, and this release reads 3"),
         (replace(NOW, checkpoint_format=4), "has format 4, and this release reads 3"),
         (replace(NOW, revision="9999"), "has revision 9999, and this release reads 0002"),

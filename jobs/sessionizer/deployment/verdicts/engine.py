@@ -62,10 +62,10 @@ def _program(name: str, kept: str, now: str) -> Difference:
         reason = "open events are Arrow data, which any version reads"
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
     if same_line:
-        reason = "a patch release goes on with the checkpoint, and the one before it can go on again"
+        reason = "releases of one line continue with the same checkpoint, in any order"
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
     reason = f"a checkpoint of {name} {line_of(kept)} was never tested with {line_of(now)}"
-    remedy = "Accepted by name, open sessions go into a new lineage, and the old one stays for the old version"
+    remedy = "If you accept it, a new lineage gets the open sessions. The old one stays for the old version"
     return Difference(name, kind, kept, now, Verdict.UNKNOWN, reason, remedy)
 
 
@@ -76,7 +76,7 @@ def _release(before: Side, now: Side) -> Iterator[Difference]:
         yield Difference(RELEASE, kind, kept, present, Verdict.IN_PLACE, "the layout of the state decides")
     was, is_ = before.fingerprint.code, now.fingerprint.code
     if was and is_ and was != is_:
-        reason = "events before the cut are cut into sessions by the new code"
+        reason = "the new code divides earlier events into sessions, too"
         remedy = "To compare what both codes make of the same batches: `sessionizer prove …`"
         yield Difference(CODE, "deciding code changed", was[:12], is_[:12], Verdict.IN_PLACE, reason, remedy)
 

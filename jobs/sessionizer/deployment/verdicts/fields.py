@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _LACKS: Final = {
     "mapping.key": (
         "key changed",
-        "{open} stay under the old keys: users merge or split at the cut",
+        "{open} stay under the old keys: sessions of a user may split or merge",
         "To move open events, declare a migration: key: …",
     ),
     "mapping.client": (
         "client changed",
-        "events before the cut in {open} keep their client and its timeout",
+        "earlier events in {open} keep their client and its timeout",
         "To change it, declare a migration: client: …",
     ),
     "mapping.event_time": (
@@ -37,17 +37,17 @@ _LACKS: Final = {
     ),
     "mapping.event_id": (
         "event id changed",
-        "a duplicate of an event before the cut counts as another event in {open}",
+        "a duplicate of an earlier event counts as another event in {open}",
         "Change it while the source repeats no event",
     ),
 }
 """Fields that open sessions lack something by: kind, reason, remedy."""
 
 _DURATIONS: Final = {
-    "rules.gap_timeout": ("gap", "events before the cut keep the timeout that they came with"),
-    "rules.client_timeouts.": ("client's gap", "events before the cut keep the timeout that they came with"),
+    "rules.gap_timeout": ("gap", "earlier events keep the timeout that they came with"),
+    "rules.client_timeouts.": ("client's gap", "earlier events keep the timeout that they came with"),
     "rules.watermark_delay": ("watermark delay", "a watermark never moves back"),
-    "rules.max_duration": ("cap", "events before the cut keep the caps that they came with"),
+    "rules.max_duration": ("cap", "earlier events keep the caps that they came with"),
     "rules.emit_every": ("emit_every", "finished sessions come out in other steps, the same ones"),
     "rules.idle_after": ("idle_after", "the watermark of a quiet source moves on earlier or later"),
     "rules.future_tolerance": ("future tolerance", "it decides which new rows are quarantined"),
@@ -55,12 +55,12 @@ _DURATIONS: Final = {
 """Durations: subject and reason. A field that ends in a dot stands for all fields below it."""
 
 _IN_PLACE: Final = {
-    "mapping.closes": ("closes changed", "events before the cut stay as they were judged, {open} go on"),
-    "mapping.timeout_ms": ("timeout expression changed", "events before the cut keep their timeout, {open} go on"),
-    "rules.max_events": ("cap changed", "events before the cut keep the caps that they came with"),
-    "rules.max_bytes": ("cap changed", "events before the cut keep the caps that they came with"),
+    "mapping.closes": ("closes changed", "earlier events keep the value that they came with, {open} continue"),
+    "mapping.timeout_ms": ("timeout expression changed", "earlier events keep their timeout, {open} continue"),
+    "rules.max_events": ("cap changed", "earlier events keep the caps that they came with"),
+    "rules.max_bytes": ("cap changed", "earlier events keep the caps that they came with"),
     "rules.max_event_bytes": ("cap of a row changed", "it decides which new rows are quarantined"),
-    "rules.client_timeouts_table": ("table of timeouts changed", "events before the cut keep their timeout"),
+    "rules.client_timeouts_table": ("table of timeouts changed", "earlier events keep their timeout"),
     "trigger_interval": ("trigger changed", "batches start at other times"),
     "source.options.": ("source option changed", "it holds for rows that are read from now on"),
     "source.options_from_environment.": ("source secret changed", "it holds for rows that are read from now on"),

@@ -76,7 +76,7 @@ class PayloadChange:
     def _added(self, name: str, expression: str) -> Difference:
         verdict, reason, remedy = self._unless_migrated(
             name,
-            f"{self.state.counted} have null in it for events before the cut",
+            f"{self.state.counted} have null in it for earlier events",
             f"To give open events a value, declare a migration: columns: {{{name}: …}}",
         )
         return judge_change(_column(name, None, expression), "column added", verdict, reason, remedy)
@@ -84,7 +84,7 @@ class PayloadChange:
     def _renamed(self, old: str, new: str, text: tuple[str, str]) -> Difference:
         verdict, reason, remedy = self._unless_migrated(
             new,
-            f"{self.state.counted} lose the values of {old}: {new} is null for events before the cut",
+            f"{self.state.counted} lose the values of {old}: {new} is null for earlier events",
             f"To keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]",
         )
         return judge_change(
@@ -130,7 +130,7 @@ class PayloadChange:
         kept = "may still have null in it" if made_non_null else "keep the value of the old expression"
         verdict, reason, remedy = self._unless_migrated(
             name,
-            f"events before the cut in {self.state.counted} {kept}",
+            f"earlier events in {self.state.counted} {kept}",
             f"To change them as well, declare a migration: columns: {{{name}: …}}",
         )
         return judge_change(_column(name, before, now), kind, verdict, reason, remedy)

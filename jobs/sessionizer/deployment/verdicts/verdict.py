@@ -19,11 +19,11 @@ class Verdict(StrEnum):
     NONE = "none"
     """No effect on the state."""
     IN_PLACE = "in place"
-    """The same checkpoint continues, and sessions open at the cut lack nothing."""
+    """The same checkpoint continues, and open sessions lack nothing."""
     MIGRATE = "migrate"
     """A new lineage takes the open sessions over."""
     PARTIAL = "partial"
-    """It continues, but sessions open at the cut lack something. A user accepts that by name."""
+    """It continues, but open sessions lack something. A user accepts that by name."""
     UNKNOWN = "unknown"
     """Not judged. A user accepts it by name."""
     INCOMPATIBLE = "incompatible"
@@ -77,7 +77,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """State at the cut: about so many open ``sessions``, None if unseen, and every type that a payload column had.
+    """State at the change: about so many open ``sessions``, None if unseen, and every type that a payload column had.
 
     ``types``: by column, oldest first, as Spark writes a type in JSON.
     """

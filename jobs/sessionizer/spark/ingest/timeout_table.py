@@ -138,7 +138,9 @@ class TimeoutAnnouncer:
     @property
     def warning(self) -> str | None:
         """Current problem, None if there is none."""
-        return "the table of timeouts cannot be read: those known so far hold" if self._told else None
+        if not self._told:
+            return None
+        return "the table of client timeouts cannot be read: the timeouts that were read last apply"
 
 
 def _shown(changes: Mapping[str, int]) -> str:

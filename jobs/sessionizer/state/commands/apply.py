@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Apply(Command):
-    """Show what continuing by the changed file would do. With --approve DIGEST, do it. Typed again it continues."""
+    """Show what continuing with the changed file would do. With --approve DIGEST, do it. Typed again it continues."""
 
     name: ClassVar = "apply"
     purpose: ClassVar = "continue with the file's changed spec"

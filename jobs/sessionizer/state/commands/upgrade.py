@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Upgrade(Apply):
-    """Show how the stream can go on by its file and the installed programs. With --approve DIGEST, do it.
+    """Show what an upgrade to the file and the installed release would do. With --approve DIGEST, do it.
 
     The plan needs no Spark, and the stream runs on meanwhile. With --deep Spark also checks the columns and the SQL.
     """
 
     name: ClassVar = "upgrade"
-    purpose: ClassVar = "go on by the file and by the programs that are installed here"
+    purpose: ClassVar = "continue with the file's changed spec and the installed release"
     takes_programs: ClassVar[bool] = True
 
     prove: bool = option(

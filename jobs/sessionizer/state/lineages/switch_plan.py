@@ -145,7 +145,7 @@ def require_switch(changes: tuple[Change, ...]) -> None:
     named = [change for change in changes if change.field != _SETTLED]
     if not any(change.field.startswith("source.") for change in named):
         raise InvalidSpec(
-            "source", "what the stream runs by", "another source, and write it into the stream's file first"
+            "source", "that of the running stream", "another source, and write it into the stream's file first"
         )
     for change in named:
         if not change.field.startswith(_BELONGS):
