@@ -196,7 +196,7 @@ class ApplyRunner(SparkRunner):
         self._require_whole(committed)
         operation.permit()
         write_lineage_spec(self.home, committed.lineage, new_record(self.home, self.spec))
-        self.say("lineage: goes by it")
+        self.say("lineage: the approved spec is recorded")
         return committed.lineage
 
     def _committed(self) -> CommittedBatch:
