@@ -34,8 +34,8 @@ class Rules(Section):
     watermark_delay_ms: Duration = Field(
         default=10 * MINUTE,
         alias="watermark_delay",
-        description="Longest delay of an event behind the newest event time (duration). A later event is late. An event "
-        "time ahead of the driver's clock counts as the clock's time. Only event_time mode has late events.",
+        description="Longest delay of an event behind the newest event time (duration). A later event is late. An "
+        "event time ahead of the driver's clock counts as the clock's time. Only event_time mode has late events.",
     )
     gap_timeout_ms: Duration = Field(
         default=30 * MINUTE,
