@@ -123,7 +123,7 @@ def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for_line("query starts")
         bring(stage, driver, 1)
-        assert "warning" not in status(stage)
+        assert "clicks: warning" not in status(stage)
         log.rename(elsewhere)
         driver.wait_for_line("cannot read the table of timeouts")
         said_so = "clicks: warning: the table of client timeouts cannot be read: the timeouts that were read last apply"
@@ -131,6 +131,6 @@ def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None
         bring(stage, driver, 2)
         elsewhere.rename(log)
         driver.wait_for_line("the table of timeouts can be read again")
-        driver.wait_for(lambda: "warning" not in status(stage), "a status without a warning")
+        driver.wait_for(lambda: "clicks: warning" not in status(stage), "a status without a warning")
         assert driver.said.count("cannot read the ") == 1
         assert not driver.ended
