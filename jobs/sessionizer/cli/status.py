@@ -92,7 +92,7 @@ def _lines(view: StreamView) -> list[str]:
     if view.bundle is not None:
         lines.append(f"runs with DAG bundle {view.bundle}")
     lines += view.damage_lines
-    if view.drain is not None and view.drain.over_at is not None:
+    if view.drain is not None and view.drain.is_over:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
     if view.canary_line is not None:
         lines.append(view.canary_line)

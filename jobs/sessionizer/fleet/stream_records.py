@@ -47,6 +47,16 @@ class StreamRecords:
         """The operation that is not over."""
         return next((record for record in self.operations if record.outcome is None), None)
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether the stream is over."""
+        return self.drain is not None and self.drain.is_over
+
+    @property
+    def takes_changes(self) -> bool:
+        """Whether an upgrade or an apply is not refused at once: no command is pending, and the stream is not over."""
+        return self.pending is None and not self.is_drained
+
 
 def read_records(home: StreamHome, spec: StreamSpec) -> StreamRecords:
     """Read the records of the stream of ``spec``. Raises DamagedFile, ControlUnreachable."""

@@ -102,8 +102,7 @@ def view_spec(
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
     records = read(home, spec)
-    is_drained = records.drain is not None and records.drain.over_at is not None
-    if records.pending is not None or is_drained:  # the stream refuses an upgrade and an apply
+    if not records.takes_changes:
         records = replace(records, changes=(), waiting=None)
     operations, canary, waiting = records.operations, records.canary, records.waiting
     unfinished = find_unfinished_operation(home.name, records.pending, driver.owner, now)
@@ -112,7 +111,7 @@ def view_spec(
         home=home,
         driver=driver,
         supervision=supervision,
-        advice=advice_on(home, driver, supervision, unfinished, is_drained=is_drained),
+        advice=advice_on(home, driver, supervision, unfinished, is_drained=records.is_drained),
         changes=records.changes,
         waiting=waiting,
         waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,

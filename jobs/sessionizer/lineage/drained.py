@@ -26,6 +26,11 @@ class DrainRecord(JsonRecord):
     batch_id: int | None = None
 
     @property
+    def is_over(self) -> bool:
+        """Whether every session is closed, and the batch that closed the last one is committed."""
+        return self.over_at is not None
+
+    @property
     def moment(self) -> str:
         """Moment at which it was over, or else begun, in UTC."""
         return f"{datetime.fromtimestamp((self.over_at or self.begun_at) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
@@ -51,7 +56,7 @@ def require_not_drained(home: StreamHome) -> None:
     """Raise StreamDrained if the active lineage is over. Raises DamagedFile."""
     lineage = active_lineage(home)
     drain = DRAINED_FILE.of(home, lineage).require() if lineage else None
-    if lineage is not None and drain is not None and drain.over_at is not None:
+    if lineage is not None and drain is not None and drain.is_over:
         raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
 
 

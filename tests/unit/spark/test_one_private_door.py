@@ -31,9 +31,8 @@ PRIVATE_MODULES = ("py4j", "pyspark.sql.classic", "pyspark.worker", "pyspark.dae
 PUBLIC_CLASSES = ("org.apache.spark.sql.delta.catalog.DeltaCatalog",)
 """As Delta's guide has them set."""
 PRIVATE_CLASSES = ("org.apache.spark.sql.catalyst", "org.apache.spark.sql.classic", "org.apache.spark.sql.delta")
-
-
 SHARED_BY_DOORS = ("__init__", "java_class", "java_errors")
+"""Files that are no door: every door uses them."""
 
 
 def uses_in(file: Path) -> Iterator[str]:
