@@ -28,20 +28,13 @@ Saves the open state of a stream, or changes it.
 
 Choose in the form:
 
-- **savepoint** saves the open state while the stream keeps running.
-- **restore** returns to a savepoint: by its id, or the newest one at or before a time.
-- **rollback** returns to the lineage before the last change.
-- **rescale** divides the state anew.
-- **switch** continues with another source.
-- **upgrade** continues with a changed spec and an installed release. `sessionizer.upgrade` has a form for it alone.
-- **apply** continues with a changed spec.
-- **seed** starts with a history.
-- **promote** keeps a lineage that is a canary.
-- **test_alert** sends a test message through the notifier.
+{operations}
 
 All except **savepoint**, **promote** and **test_alert** make a plan first, which changes nothing. The plan waits under
 **Required Actions** until a user approves or rejects it. Without an answer it is rejected after a while. If it is
 approved, exactly that plan runs, and the stream runs again. If it is rejected, the stream is not changed.
+
+`{platform}.upgrade` has a form for an upgrade alone.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """
@@ -59,8 +52,10 @@ SOON: dict[str, Any] = {
 
 def operate_dag(wiring: Wiring, platform: str) -> DAG:
     """Return the DAG of ``platform``."""
+    operations = "\n".join(f"- **{operation}**: {purpose}." for operation, purpose in purposes().items())
+    documentation = DOCUMENTATION.format(operations=operations, platform=platform)
     with DAG(
-        **form_dag_options("operate", DOCUMENTATION, wiring, platform),
+        **form_dag_options("operate", documentation, wiring, platform),
         schedule=None,
         params=form_of(wiring.stream_names),
         allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
