@@ -13,7 +13,7 @@ from sessionizer.home.roots import is_uri
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
-from sessionizer.state.seeds.seed_plan import DATABASE, SOURCE, url_without_secret
+from sessionizer.state.seeds.seed_plan import ADDRESSES, DATABASE, NEED_QUERY, SOURCE, url_without_secret
 from sessionizer.stream_spec.document.section import Verbatim
 
 if TYPE_CHECKING:
@@ -145,14 +145,15 @@ def _require_folder(name: str, place: str) -> None:
 
 
 def _require_place(history: str) -> None:
-    """Check the place of a history: an absolute path, a URI or a database, without a password. Raises InvalidSpec.
+    """Check the place of a history: an absolute path, a URI or an address, without a password. Raises InvalidSpec.
 
-    A path must be absolute, because a job's working directory is not the user's.
+    A path must be absolute, because a job's working directory is not the user's. An address that needs a query is
+    refused, because the form has no field for one.
     """
     shown = url_without_secret(history)
     if shown is not None:
         raise InvalidSpec("history", shown, "a URL without a password, because the connection holds it")
-    if not (history == SOURCE or history.startswith(("/", DATABASE)) or is_uri(history)):
+    if not (history == SOURCE or history.startswith(("/", *(ADDRESSES.keys() - NEED_QUERY))) or is_uri(history)):
         raise InvalidSpec("history", history, f"{SOURCE}, an absolute path, or a URI")
 
 

@@ -20,13 +20,14 @@ from sessionizer.state.commands.steps import (
     WriteFinishedSessions,
     new_lineage,
 )
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
+from sessionizer.state.seeds.seed_plan import ADDRESSES, BEGINNING, NOW, SOURCE
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.lineage.canary.judge import Terms
     from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
 
+_PLACES: Final = ", ".join(f"{beginning}… for {owner}" for beginning, owner in ADDRESSES.items())
 _POSITION: Final = '{"clicks":{"0":1200}}'
 
 
@@ -42,9 +43,7 @@ class Seed(Command):
     history: str = option(
         "--history",
         "History",
-        "a folder or URI of files or of a Delta table, jdbc:… for a database, checkpoint:… for another query's state, "
-        "or "
-        f"{SOURCE} for the stream's own source",
+        f"a folder or URI of files or of a Delta table, {_PLACES}, or {SOURCE} for the stream's own source",
         default=MISSING,
         examples=(SOURCE,),
     )

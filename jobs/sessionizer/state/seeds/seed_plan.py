@@ -30,6 +30,10 @@ CHECKPOINT: Final = "checkpoint:"
 """Beginning of the address of a history that is the state of another query."""
 DATABASE: Final = "jdbc:"
 """Beginning of a database's address."""
+ADDRESSES: Final = {DATABASE: "a database", CHECKPOINT: "another query's state"}
+"""Beginnings of addresses that are no folder and no URI, and what has such an address."""
+NEED_QUERY: Final = frozenset({CHECKPOINT})
+"""Beginnings of addresses whose rows are no rows of the source until a query makes such rows of them."""
 PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
 """Variable in the environment of the job, the only place of the password."""
 _SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
