@@ -8,6 +8,7 @@ import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTic
 import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
 import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
 import { FleetView, stateText } from '/assets/fleet.js';
+import { closedSeries } from '/assets/stream.js';
 import { Timeline } from '/assets/timeline.js';
 
 export const tests = {};
@@ -40,6 +41,11 @@ test('there are never more ticks than fit', () => {
   for (const span of [60000, 600000, 7200000, 86400000, 6048e5]) for (const most of [2, 5, 12]) if (timeTicks(12345, 12345 + span, most).length > most + 1) throw new Error(`${span} ${most}`);
 });
 
+test('each reason of the history has a series, known ones in their order', () => {
+  const series = closedSeries(['at', 'sessions', 'ended_by_max_bytes', 'ended_by_gap', 'ended_by_a_new_one']);
+  equal(series.map(({ label }) => label), ['gap', 'max bytes', 'a new_one', 'other']);
+  equal([series[2].of({ ended_by_a_new_one: 4 }), series[3].of({ sessions: 9, ended_by_gap: 2, ended_by_a_new_one: 4 })], [4, 3]);
+});
 test('lineages over time', () => {
   const points = [['one', 0], ['one', 10], [null, 20], ['two', 30], ['one', 40]].map(([lineage, at]) => ({ lineage, at }));
   equal(segments(points, 10), [{ lineage: 'one', from: 0, to: 20 }, { lineage: 'two', from: 30, to: 40 }, { lineage: 'one', from: 40, to: 50 }]);

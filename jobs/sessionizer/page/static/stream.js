@@ -15,11 +15,19 @@ const HOUR = 3600000;
 const SPANS = [['1 h', HOUR], ['6 h', 6 * HOUR], ['24 h', 24 * HOUR], ['7 d', 168 * HOUR]];
 const PARTS = ['head', 'acts', 'facts', 'found', 'none', 'chosen', 'marks', 'lineages', 'links'];
 const perBatch = (name) => (point) => (point.batches ? point[name] / point.batches : null);
-const REASONS = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes', 'other'];
-// what a release before this one wrote has no reasons
-const closedBy = (reason) => (point) =>
-  reason === 'other' ? Math.max(0, point.sessions - REASONS.reduce((sum, each) => sum + (point[`ended_by_${each}`] || 0), 0)) : point[`ended_by_${reason}`];
-const CHARTS = [
+const ENDED_BY = 'ended_by_';
+const DRAWN_FIRST = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes'];
+
+// The series of closed sessions, one for each reason in the fields of the history.
+// What a release before the first reasons wrote has none: its sessions are the series 'other'.
+export function closedSeries(fields) {
+  const found = fields.filter((name) => name.startsWith(ENDED_BY)).map((name) => name.slice(ENDED_BY.length));
+  const reasons = [...DRAWN_FIRST.filter((each) => found.includes(each)), ...found.filter((each) => !DRAWN_FIRST.includes(each))];
+  const other = (point) => Math.max(0, point.sessions - reasons.reduce((sum, each) => sum + (point[ENDED_BY + each] || 0), 0));
+  return [...reasons.map((reason) => ({ label: reason.replace('_', ' '), of: (point) => point[ENDED_BY + reason] })), { label: 'other', of: other }];
+}
+
+const chartsOf = (fields) => [
   { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
   { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: ['plan', 'evaluate', 'write', 'commit'].map((phase) => ({ label: phase, of: perBatch(phase) })) },
   { title: 'Watermark behind the clock', format: duration, tops: niceTime, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
@@ -27,7 +35,7 @@ const CHARTS = [
   { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
   { title: 'State size', format: bytes, series: [{ label: 'bytes', of: (point) => point.state_bytes }] },
   { title: 'Late and refused rows', format: number, stacked: true, series: [{ label: 'late', of: (point) => point.late }, { label: 'refused', of: (point) => point.refused }] },
-  { title: 'Sessions closed', format: number, stacked: true, series: REASONS.map((reason) => ({ label: reason.replace('_', ' '), of: closedBy(reason) })) },
+  { title: 'Sessions closed', format: number, stacked: true, series: closedSeries(fields) },
   { title: 'Key groups', format: bytes, optional: true, series: [{ label: 'heaviest', of: (point) => point.group_bytes }, { label: 'p99', of: (point) => point.group_p99_bytes }] },
   { title: 'Events of an open session', format: number, optional: true, series: [{ label: 'largest', of: (point) => point.key_events }, { label: 'p99', of: (point) => point.key_p99_events }] },
   { title: 'Waiting for the source', format: duration, tops: niceTime, optional: true, series: [{ label: 'a batch', of: perBatch('waited_ms') }] },
@@ -60,7 +68,7 @@ export class StreamView {
 
   frame(found) {
     const choose = (at) => this.choosePoint(at);
-    this.charts = new Charts(CHARTS, choose);
+    this.charts = new Charts(chartsOf(found.history.fields), choose);
     this.timeline = new Timeline(choose);
     this.airflow = new Airflow(found.host);
     this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve) : null;
