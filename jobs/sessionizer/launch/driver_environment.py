@@ -49,8 +49,6 @@ JVM_LOCALE: Final = "-Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
 """JVM options that win over ``JAVA_TOOL_OPTIONS``, which wins over the variable."""
 EXECUTORS: Final = "spark.executorEnv."
 """Spark's setting for a variable of the executors of a cluster."""
-DRIVERS: Final = {"yarn": "spark.yarn.appMasterEnv.", "kubernetes": "spark.kubernetes.driverEnv."}
-"""Prefixes of Spark's setting for a variable of a driver that the cluster starts, by cluster manager."""
 PLAIN_SPARK: Final = "SESSIONIZER_PLAIN_SPARK"
 """Variable that switches every door to what is private in Spark to the public way."""
 
@@ -95,9 +93,12 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def cluster_locale(manager: str | None = None) -> dict[str, str]:
-    """Return Spark settings that give executors the locale, and the driver if ``manager`` starts it."""
-    prefixes = [EXECUTORS, *(DRIVERS[name] for name in DRIVERS if name == manager)]
+def cluster_locale(driver_prefix: str | None = None) -> dict[str, str]:
+    """Return Spark settings that give executors the locale, and the driver if the cluster starts it.
+
+    ``driver_prefix``: beginning of Spark's setting for a variable of that driver.
+    """
+    prefixes = [EXECUTORS, *([driver_prefix] if driver_prefix else [])]
     return {f"{prefix}{VARIABLE}": LOCALE for prefix in prefixes}
 
 

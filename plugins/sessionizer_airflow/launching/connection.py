@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import UnusableConnection
 from sessionizer.launch.driver_environment import cluster_locale
@@ -33,6 +33,11 @@ class Manager(StrEnum):
     KUBERNETES = "kubernetes"
 
 
+DRIVER_VARIABLES: Final = {
+    Manager.YARN: "spark.yarn.appMasterEnv.",
+    Manager.KUBERNETES: "spark.kubernetes.driverEnv.",
+}
+"""Beginning of Spark's setting for a variable of a driver, by the manager that runs it."""
 COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
 """Managers for which the provider copies environment variables into settings: their machines may lack our Python."""
 
@@ -108,7 +113,7 @@ class SparkTarget:
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         # Drivers with a Python environment of their own find the package there.
         by_path = {} if has_own_python(environment) else {"spark.executorEnv.PYTHONPATH": str(archive.package.parent)}
-        locale = cluster_locale(self.manager if self.is_in_cluster else None)
+        locale = cluster_locale(DRIVER_VARIABLES.get(self.manager) if self.is_in_cluster else None)
         if self.manager is Manager.LOCAL:
             return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}
         found["jars"] = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar"))) or None

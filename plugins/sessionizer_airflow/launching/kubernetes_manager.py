@@ -9,6 +9,7 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
+from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 
 LIVE_PHASES = frozenset({"Pending", "Running", "Unknown"})
@@ -36,7 +37,7 @@ class KubernetesManager:
         return {
             "spark.kubernetes.submission.waitAppCompletion": "false",
             "spark.kubernetes.driver.pod.name": pod,
-            f"spark.kubernetes.driverEnv.{SUBMITTED}": "1",
+            f"{DRIVER_VARIABLES[Manager.KUBERNETES]}{SUBMITTED}": "1",
             "spark.kubernetes.driver.label.sessionizer-driver": pod.removeprefix("sessionizer-"),
         }
 

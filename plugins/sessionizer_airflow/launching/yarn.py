@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer.redaction import redact_and_cut
+from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 from sessionizer_airflow.launching.resource_manager import log_of
 
@@ -73,7 +74,7 @@ class YarnManager:
             "spark.yarn.submit.waitAppCompletion": "false",
             "spark.yarn.tags": submission,
             "spark.yarn.maxAppAttempts": "1",
-            f"spark.yarn.appMasterEnv.{SUBMITTED}": "1",
+            f"{DRIVER_VARIABLES[Manager.YARN]}{SUBMITTED}": "1",
         }
 
     def look_for(self, submission: str) -> DriverObservation:
