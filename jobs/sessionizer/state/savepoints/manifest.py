@@ -7,7 +7,7 @@ tell years later whether it is unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 FORMAT: Final = 1
-_LATER_FIELDS: Final = frozenset({"source_ids", "migrations"})
-"""Fields that earlier releases did not write. An empty one is left out."""
+_ALWAYS_WRITTEN: Final = frozenset({"files", "former_sinks"})
+"""Fields with a default that every release has written."""
 CHECKSUM: Final = "sha256"
 """Field with the SHA-256 of the manifest's other fields."""
 _OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
@@ -151,6 +151,14 @@ class Manifest(JsonRecord):
         """Return its fields. Empty ones that earlier releases lack are left out: users approved such digests."""
         told = JsonRecord.to_json(self)
         return {name: value for name, value in told.items() if value or name not in _LATER_FIELDS}
+
+
+def _has_default(each: Field[Any]) -> bool:
+    return each.default is not MISSING or each.default_factory is not MISSING
+
+
+_LATER_FIELDS: Final = {each.name for each in fields(Manifest) if _has_default(each)} - _ALWAYS_WRITTEN
+"""Fields that earlier releases did not write: they have a default. An empty one is left out."""
 
 
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
