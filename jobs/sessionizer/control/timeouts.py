@@ -30,6 +30,9 @@ TAKEOVER_AFTER_MS: Final = 150 * SECOND
 A driver that cannot reach its lease ends itself earlier.
 """
 
+LAG_LIMIT_MS: Final = 15 * MINUTE
+"""Time that the watermark may be behind the clock, beyond the spec's delay."""
+
 
 class Timeouts(NamedTuple):
     """The limits that ``read_status`` takes, in ms."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
+from sessionizer.control.timeouts import (
+    LAG_LIMIT_MS,
+    MINUTE,
+    SECOND,
+    STALE_AFTER_MS,
+    STARTUP_GRACE_MS,
+    TAKEOVER_AFTER_MS,
+)
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-DURATIONS = (
-    "startup_grace_ms", "stale_limit_ms", "first_backoff_ms", "longest_backoff_ms", "healthy_after_ms",
-    "stale_alert_ms", "lag_alert_ms", "waiting_alert_ms", "takeover_after_ms",
-)  # fmt: skip
-"""Fields that are lengths of time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class SupervisionPolicy:
     restart_budget: int = 5
     healthy_after_ms: int = 10 * MINUTE
     stale_alert_ms: int = 10 * MINUTE
-    lag_alert_ms: int = 15 * MINUTE
+    lag_alert_ms: int = LAG_LIMIT_MS
     waiting_alert_ms: int = 2 * MINUTE
     takeover_after_ms: int = TAKEOVER_AFTER_MS
 
@@ -77,6 +78,8 @@ class SupervisionPolicy:
         return wait
 
 
+DURATIONS = tuple(each.name for each in fields(SupervisionPolicy) if each.name.endswith("_ms"))
+"""Fields that are lengths of time."""
 DEFAULTS = {
     "SESSIONIZER_WATCH_LEASE": "4 hours",
     "SESSIONIZER_WATCH_GRACE": "10 minutes",

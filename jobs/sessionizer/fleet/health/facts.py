@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.timeouts import MINUTE
+from sessionizer.control.timeouts import LAG_LIMIT_MS, MINUTE
 
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 WINDOW_MS: Final = 15 * MINUTE
 """Milliseconds of history that the rules look at."""
-LAG_LIMIT_MS: Final = 15 * MINUTE
-"""Milliseconds that the watermark may be behind the clock, beyond the spec's delay."""
 ACTED_WITHIN_MS: Final = 5 * MINUTE
 """Milliseconds within which a supervisor acts on a driver that is gone."""
 
