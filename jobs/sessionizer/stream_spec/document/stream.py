@@ -72,7 +72,7 @@ class StreamSpec(Section):
     @model_validator(mode="after")
     def _event_time_is_mapped(self) -> Self:
         if self.rules.clock.has_watermark and self.mapping.event_time is None:
-            allowed = "a SQL expression of type timestamp, because rules.time_mode is event_time"
+            allowed = f"a SQL expression of type timestamp, because rules.time_mode is {self.rules.clock}"
             raise refusal(None, allowed, "mapping", "event_time")
         return self
 
@@ -88,7 +88,10 @@ class StreamSpec(Section):
     def _sessions_can_end(self) -> Self:
         ends = (self.mapping.closes, self.rules.max_events, self.rules.max_duration_ms)
         if not self.rules.clock.has_gaps and all(end is None for end in ends):
-            allowed = "a SQL expression, because nothing else ends a session: time_mode is none and both caps are null"
+            allowed = (
+                "a SQL expression, because nothing else ends a session: "
+                f"time_mode is {self.rules.clock} and both caps are null"
+            )
             raise refusal(None, allowed, "mapping", "closes")
         return self
 

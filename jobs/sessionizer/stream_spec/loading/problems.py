@@ -59,7 +59,7 @@ ALLOWED: Final = {
     "model_type": "a block of `key: value` lines",
     "model_attributes_type": "a block of `key: value` lines",
     "union_tag_invalid": "{expected_tags}",
-    "union_tag_not_found": "'files', 'delta', 'kafka', 'socket'",
+    "union_tag_not_found": ", ".join(map(repr, SOURCES)),
 }
 """Descriptions of the allowed values, by pydantic's type of error. ``{names}`` are facts of the error."""
 
