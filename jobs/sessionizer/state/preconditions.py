@@ -17,14 +17,13 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import NothingToSave, OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.canary.unstarted import IN_PLACE
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import find_activated_lineage
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-_GIVES_SPEC: Final = ("apply", "upgrade")
-"""The commands that may stay in the stream's lineage."""
 _RETURNS: Final = "rollback"
 """The command that makes an earlier lineage active again."""
 _BEGINS: Final = "seed"
@@ -89,7 +88,7 @@ def find_changed_lineage(home: StreamHome, record: OperationRecord) -> str | Non
     active = active_lineage(home)
     if record.verb == _RETURNS:
         return active if record.is_past_return and active != record.lineage_from else None
-    if record.verb in _GIVES_SPEC and active == record.lineage_from and _has_given_spec(home, record):
+    if record.verb in IN_PLACE and active == record.lineage_from and _has_given_spec(home, record):
         return active
     return find_activated_lineage(home, record)
 
