@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
+OPERATE = f"{PLATFORM}.operate"
+"""The DAG of one team. Other teams' have names of their own before the dot."""
+UPGRADE = f"{PLATFORM}.upgrade"
 APPROVERS = "SESSIONIZER_APPROVERS"
 WORKER_LIMIT = timedelta(minutes=10)
 """Execution timeout of a task, unless the task sets its own."""

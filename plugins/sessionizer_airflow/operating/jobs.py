@@ -16,13 +16,14 @@ from sessionizer.errors import TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
+from sessionizer_airflow.dag_defaults import OPERATE
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, read_remains
 from sessionizer_airflow.operating.request import SAVEPOINT, Request
-from sessionizer_airflow.operating.run_label import DONE, OPERATE, SAVED, TEMPLATE, savepoint_of, show_label
+from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.pages.links import ProofLink

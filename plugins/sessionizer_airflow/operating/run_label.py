@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from sessionizer_airflow.dag_defaults import PLATFORM
+from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, request_id
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-OPERATE: Final = f"{PLATFORM}.operate"
-"""The DAG of one team. Other teams' have names of their own before the dot."""
-UPGRADE: Final = f"{PLATFORM}.upgrade"
 SHOWN: Final = "operation"
 """Context variable that the template of a task's label names."""
 TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"

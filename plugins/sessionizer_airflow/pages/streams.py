@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
 from collections.abc import Set as AbstractSet  # noqa: TC003  as above
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
@@ -18,7 +18,7 @@ from sqlalchemy import select
 from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
 from sessionizer.page.app import PageHost, create_page
 from sessionizer.page.reader import PageReader
-from sessionizer_airflow.dag_defaults import PLATFORM, read_approvers
+from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE, read_approvers
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
     from fastapi import FastAPI
-
-OPERATE: Final = f"{PLATFORM}.operate"
-UPGRADE: Final = f"{PLATFORM}.upgrade"
 
 may_open = requires_access_view(AccessView.PLUGINS)
 may_read = requires_access_dag("GET")

@@ -10,10 +10,11 @@ import pytest
 from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
 
+from sessionizer_airflow.dag_defaults import OPERATE
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, purposes
-from sessionizer_airflow.operating.run_label import OPERATE, SHOWN, join_label, result_of, savepoint_of, title_of
+from sessionizer_airflow.operating.run_label import SHOWN, join_label, result_of, savepoint_of, title_of
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:

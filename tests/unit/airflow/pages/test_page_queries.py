@@ -16,8 +16,9 @@ from sqlalchemy.pool import StaticPool
 
 from airflow import settings
 from sessionizer.page.reader import PageReader
+from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
 from sessionizer_airflow.pages import streams
-from sessionizer_airflow.pages.streams import OPERATE, UPGRADE, read_pauses, readable_dags, runnable_dags
+from sessionizer_airflow.pages.streams import read_pauses, readable_dags, runnable_dags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

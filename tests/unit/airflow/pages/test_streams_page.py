@@ -17,10 +17,11 @@ from airflow.models.dag import DagModel
 from sessionizer.home.control_store import store_at
 from sessionizer.page.answers import ASSETS
 from sessionizer.state.proof.page import page_of
+from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
 from sessionizer_airflow.pages import streams
 from sessionizer_airflow.pages.app import create_app
 from sessionizer_airflow.pages.links import PREFIX, STREAMS, views
-from sessionizer_airflow.pages.streams import OPERATE, UPGRADE, create_streams_page
+from sessionizer_airflow.pages.streams import create_streams_page
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import Platform
 
