@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.redaction import redact
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from sessionizer.control.history.files import History
     from sessionizer.control.history.mark import Mark
-    from sessionizer.control.records.heartbeat import Heartbeat
     from sessionizer.control.records.positions_record import PositionsRecord
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 DAY_MS: Final = 86_400_000
 POINTS: Final = 360
 """Points of a chart, about."""
-_NO_BEAT: Final = dict.fromkeys(
-    (
-        "lineage", "batch_id", "rate", "source_lag", "lag_ms", "watermark_ms", "open", "state_bytes", "heard_at",
-        "group", "group_bytes", "input_rows", "batch_ms", "spark_ui",
-    )
-)  # fmt: skip
 
 
 def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, Any]:
@@ -72,6 +66,10 @@ def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
         # an address of another kind could be a script
         "spark_ui": beat.spark_ui if (beat.spark_ui or "").startswith(("http://", "https://")) else None,
     }
+
+
+_NO_BEAT: Final = dict.fromkeys(_figures(Heartbeat("", 0, 0, Phase.STARTING), is_working=False))
+"""The figures of a stream without a heartbeat."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
