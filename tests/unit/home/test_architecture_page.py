@@ -46,6 +46,18 @@ def test_every_file_of_ours_that_the_page_names_is_there() -> None:
     assert not gone
 
 
+def test_every_file_that_a_paragraph_about_a_folder_names_is_in_it() -> None:
+    paragraphs = re.findall(r"^In `(\w+/[\w/]+)`: (.+?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(paragraphs) >= 2
+    gone = [
+        f"{folder}/{name}"
+        for folder, text in paragraphs
+        for name in re.findall(r"`(\w+\.py)`", text)
+        if not (REPOSITORY / folder / name).exists()
+    ]
+    assert not gone
+
+
 def test_each_change_begins_in_a_file_that_is_there() -> None:
     """The first file of a row is named in full, or its folder is. A row names the others by the end of their path."""
     table = PAGE.partition("## Where a change begins")[2].partition("### ")[0]
