@@ -45,7 +45,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
     if active is not None:
         require_data_here(home, active)  # an older release may leave a lineage that it cannot read
     heartbeat = HeartbeatWriter(home, lease)
-    with heartbeat.beating(works=True):
+    with heartbeat.keep_beating(works=True):
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")

@@ -83,7 +83,7 @@ class DriverLoop:
 
     def _run(self) -> tuple[ExitOutcome, int | None]:
         self._begin()
-        with self._heartbeat.beating():
+        with self._heartbeat.keep_beating():
             self._prepared = self._prepare()
         self._housekeeping = Housekeeping(self._prepared, self._options.until, self._say)
         for each in read_excluded_ranges(self._home, self._prepared.lineage).lines():
@@ -106,7 +106,7 @@ class DriverLoop:
         return outcome, self._heartbeat.beat.batch_id
 
     def _begin(self) -> None:
-        self._heartbeat.say(phase=Phase.STARTING)
+        self._heartbeat.update(phase=Phase.STARTING)
         self._canary = CanaryWatch.begun_by(self._home, self._lease.uid)
         for line in self._running.lines():
             self._say(line)
@@ -127,7 +127,7 @@ class DriverLoop:
         name, metrics = self._spec.name, driver_metrics(self._spec.name)
         spark = spark_session(f"sessionizer {name}", self._options.master, metrics, local_data=local_data)
         self._signals.take_over()
-        self._heartbeat.came_on()
+        self._heartbeat.note_start_progress()
         preparation = Preparation(
             running=self._running,
             home=self._home,

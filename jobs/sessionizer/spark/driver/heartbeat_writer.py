@@ -94,7 +94,7 @@ class HeartbeatWriter:
             return False
         return now - beat.batch_at <= beat.batch_ms
 
-    def say(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Beat with these fields changed.
 
         A driver that lost its lease is silent, because the beat is its successor's.
@@ -104,29 +104,29 @@ class HeartbeatWriter:
             self._lease.check()
             HEARTBEAT_FILE.of(self._home).write(self._beat)
 
-    def came_on(self, **changes: Any) -> None:
+    def note_start_progress(self, **changes: Any) -> None:
         """Beat after a step of the start, with these fields changed. On a busy machine each step may take minutes."""
-        self.say(progress_at=epoch_ms(), **changes)
+        self.update(progress_at=epoch_ms(), **changes)
 
-    def beating(self, *, works: bool = False) -> AbstractContextManager[None]:
+    def keep_beating(self, *, works: bool = False) -> AbstractContextManager[None]:
         """Return a block that the driver cannot leave, such as the start of Spark, in which it beats on.
 
         ``works``: the step has no batches and takes as long as it takes, so it is no start that hangs.
         """
 
         def beat() -> None:
-            self.say(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
+            self.update(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
 
         return beats(beat, BEAT_EVERY_S)
 
-    def saw(self, observed: BatchObservation) -> None:
+    def note_observation(self, observed: BatchObservation) -> None:
         """Beat after a look at the batch under way. A batch with progress has started, however long it takes."""
         self._progress = self._progress.seen(observed, epoch_ms())
         phase = self._phase(Phase.RUNNING) if observed.shows_work else self._beat.phase
-        self.say(phase=phase, **self._progress.fields)
+        self.update(phase=phase, **self._progress.fields)
         self.history.flush(epoch_ms(), unless_recent=True)  # a long batch must not keep the hour before unwritten
 
-    def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
+    def note_written(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""
         (heaviest, held), load = open_sessions.heaviest, open_sessions.load
         self._times = group_times(counts, open_sessions.loads)
@@ -149,7 +149,7 @@ class HeartbeatWriter:
                 open_ages=load.ages,
             )
 
-    def progressed(self, progress: StreamingQueryProgress) -> None:
+    def note_batch(self, progress: StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
         self._reports += 1
@@ -158,7 +158,7 @@ class HeartbeatWriter:
         state = progress.stateOperators[0]
         times, self._times = self._times, ()
         self._straggler = follow(self._straggler, self._slowest(progress, times, now), times)
-        self.say(
+        self.update(
             phase=self._phase(Phase.RUNNING),
             batch_id=progress.batchId,
             batch_at=now,
@@ -182,11 +182,11 @@ class HeartbeatWriter:
         self.positions = positions(source.endOffset, source.latestOffset)
         return slow_group(times, progress.batchDuration, now) or partition_behind(unread(self.positions), now)
 
-    def idled(self) -> None:
+    def note_idle(self) -> None:
         """Beat while there is nothing to do."""
         self._reports += 1
         self._straggler = None
-        self.say(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), straggler=None, **NOTHING_UNDER_WAY)
+        self.update(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), straggler=None, **NOTHING_UNDER_WAY)
         self.history.flush(epoch_ms(), unless_recent=True)
 
     def _phase(self, phase: Phase) -> Phase:
@@ -204,11 +204,11 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Report a committed batch."""
-        self._heartbeat.progressed(event.progress)
+        self._heartbeat.note_batch(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Report a trigger that found nothing to do."""
-        self._heartbeat.idled()
+        self._heartbeat.note_idle()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Ignore it, because the driver notices by itself."""

@@ -62,11 +62,11 @@ class Preparation:
         spec, lineage = self.running.spec, active_lineage(self.home)
         if not is_local(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
-            self.heartbeat.came_on()
+            self.heartbeat.note_start_progress()
         with start_python_workers(spark):
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
-                self.heartbeat.came_on()
+                self.heartbeat.note_start_progress()
             self.tables.check_with_delta(spark)
             source = require_source(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
@@ -76,7 +76,9 @@ class Preparation:
         self._note_fingerprint(spark, lineage)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
-        self.heartbeat.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
+        self.heartbeat.note_start_progress(
+            lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl
+        )
         return PreparedQuery(
             spark=spark,
             spec=spec,
@@ -107,7 +109,7 @@ class Preparation:
         """Examine the spec over its source, with its tables made."""
         examined = examine(spark, self.running.spec, self.home.platform, SourceMemory.of(self.home, lineage))
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
-        self.heartbeat.came_on()
+        self.heartbeat.note_start_progress()
         spec = self.running.spec
         have_tables(spark, self.home, spec, examined.shapes(spec), anew=self.tables.accepts)
         self.tables.require_known()

@@ -127,7 +127,7 @@ class PreparedQuery:
         self.open_sessions.learn(batch_id, counts.open_in_groups)
         written = [table_key(self.spec.sink.path, table) for table in counts.tables]
         self.batch_log.add(self._facts(batch_id, counts, open_before), written)
-        self.heartbeat.wrote(counts, self.open_sessions)
+        self.heartbeat.note_written(counts, self.open_sessions)
 
     def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:
         watermark_ms = self.heartbeat.beat.watermark_ms

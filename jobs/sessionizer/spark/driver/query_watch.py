@@ -58,7 +58,7 @@ class QueryWatch:
         """
         if time.monotonic() < self._next_look:
             return
-        self._heartbeat.saw(observe_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
+        self._heartbeat.note_observation(observe_batch(spark, query, self._gate.batch_id, self._heartbeat.reports))
         require_room(self._disks)
         self._folder.look()
         self._next_look = time.monotonic() + BEAT_EVERY_S
@@ -69,7 +69,7 @@ class QueryWatch:
         A batch with progress is waited for. Its written rows are committed a moment later: a query that is stopped in
         between runs the batch again.
         """
-        self._heartbeat.say(phase=Phase.STOPPING)
+        self._heartbeat.update(phase=Phase.STOPPING)
         self._gate.close()
         while query.isActive and query.status["isTriggerActive"]:
             self._lease.look()

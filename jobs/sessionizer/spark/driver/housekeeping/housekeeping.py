@@ -128,7 +128,7 @@ class Housekeeping:
         warnings = [each.warning for each in (self._timeouts, self._folder) if each is not None and each.warning]
         warning = "; ".join(warnings) or None
         if warning != self._heartbeat.beat.warning:
-            self._heartbeat.say(warning=warning)
+            self._heartbeat.update(warning=warning)
 
     def _tell_of_late_backlog(self) -> None:
         """Warn once in a driver's life, and only after a batch."""
