@@ -16,7 +16,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges, send_health
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.health import Doctor
+from sessionizer_airflow.supervision.health import HealthWatch
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import level_of_alert
 from sessionizer_airflow.supervision.watch import look_at
@@ -90,10 +90,10 @@ class StreamTrigger(BaseTrigger):
         """Fire once, with ``watch_is_over``, the last ``line``, and all that a worker needs to watch on."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
-        doctor, known = Doctor(home, policy, unwritten), tuple(self.known or ())
+        watch, known = HealthWatch(home, policy, unwritten), tuple(self.known or ())
         earliest = epoch_ms() + LEAST_WATCH_MS
         while True:
-            await self._check_up(doctor)
+            await self._report_health(watch)
             look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
@@ -117,9 +117,9 @@ class StreamTrigger(BaseTrigger):
         """
         return self.shown is not None and self.unwritten is None
 
-    async def _check_up(self, doctor: Doctor) -> None:
+    async def _report_health(self, watch: HealthWatch) -> None:
         """Send the heartbeat to metrics and a change of health to users."""
-        found = await asyncio.to_thread(doctor.look)
+        found = await asyncio.to_thread(watch.look)
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:

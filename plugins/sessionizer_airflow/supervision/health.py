@@ -40,7 +40,7 @@ def examine_health(
         # a driver that hangs at a batch still writes heartbeats
         worked_at = beat.at if beat.progress_at is None else beat.progress_at
         health = replace(health, worked_at=max(health.worked_at, worked_at))
-    found = _ailment(health, beat, desired, policy, now_ms)
+    found = _find_problem(health, beat, desired, policy, now_ms)
     if told and found is Problem.STALE:
         found = health.ailment
     if found is health.ailment:
@@ -48,7 +48,7 @@ def examine_health(
     return replace(health, ailment=found, since=None if found is None else now_ms)
 
 
-def _ailment(
+def _find_problem(
     health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
 ) -> Problem | None:
     if desired.state is not DesiredState.RUNNING:
@@ -110,7 +110,7 @@ class Finding:
     on_record: bool = True
 
 
-class Doctor:
+class HealthWatch:
     """Examiner of one stream. Its record outlives the watch, so that users are told of each change once."""
 
     def __init__(self, home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> None:

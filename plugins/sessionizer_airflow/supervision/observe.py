@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 
-SICK: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
+NOT_WORKING: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,5 +60,5 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
         desired=desired,
         driver=driver if driver.uid else None,
         unfinished=read_unfinished(home, driver.owner, now_ms) if in_maintenance else None,
-        unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in SICK else None,
+        unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in NOT_WORKING else None,
     )

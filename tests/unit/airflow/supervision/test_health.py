@@ -13,7 +13,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Pha
 from sessionizer.control.timeouts import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import Doctor, examine_health
+from sessionizer_airflow.supervision.health import HealthWatch, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
         monkeypatch.setattr(health, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
         if minute == 30:
             HEARTBEAT_FILE.of(home).write(beat(NOW + 30 * MINUTE))
-        for doctor in (Doctor(home, POLICY), Doctor(home, POLICY)):
-            found = doctor.look()
+        for watch in (HealthWatch(home, POLICY), HealthWatch(home, POLICY)):
+            found = watch.look()
             assert found.beat is not None, "a new watch sends the metrics once"
-            assert doctor.look().beat is None
+            assert watch.look().beat is None
             told.append((minute, found.alert))
     alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
     assert alerts == [
@@ -100,11 +100,11 @@ def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: p
     home.prepare()
     HEARTBEAT_FILE.of(home).write(beat())
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
-    doctor = Doctor(home, POLICY)
-    doctor.look()
+    watch = HealthWatch(home, POLICY)
+    watch.look()
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW + 20 * MINUTE)
-    alert = doctor.look().alert
+    alert = watch.look().alert
     assert alert is not None
     assert alert.kind is Kind.STALE
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
-    assert doctor.look().alert is None
+    assert watch.look().alert is None
