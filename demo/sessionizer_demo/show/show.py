@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 AIRFLOW_SECONDS = 300.0
 FOLLOW_SECONDS = 60.0
-VERBS = ("supervise", "report", "stop", "start")
 
 
 class DemoBroke(TerminalError):
@@ -84,8 +83,8 @@ class Show:
         self.feed.start()
         wait_until(self._is_ready, AIRFLOW_SECONDS, "a healthy Airflow")
         self.api.ensure_pool(REPORT_POOL, slots=1)
-        for verb in VERBS:
-            self.api.unpause(f"{self.stream}.{verb}")
+        for verb in Verb:
+            self.api.unpause(dag_id(self.stream, verb))
         self._say("Airflow is ready")
         typer.echo(words.welcome(self.installation, self.stream))
 
@@ -93,7 +92,7 @@ class Show:
         self._require_parts()
         if not self.api.is_healthy():
             return False
-        wanted = {f"{self.stream}.{verb}" for verb in VERBS}
+        wanted = {dag_id(self.stream, verb) for verb in Verb}
         return wanted <= self.api.dag_ids()
 
     def _await_first_session(self) -> None:
