@@ -1,4 +1,4 @@
-"""The finding of one check."""
+"""The finding of one check of an installation."""
 
 from __future__ import annotations
 

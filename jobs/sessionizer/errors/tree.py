@@ -1,4 +1,4 @@
-"""The roots of the tree. The type of an error tells whether a retry can help."""
+"""The roots of the tree of our errors. The type of an error tells whether a retry can help."""
 
 from __future__ import annotations
 

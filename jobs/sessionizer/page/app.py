@@ -1,4 +1,4 @@
-"""The application: static files and two JSON routes. Its host decides which users may see which streams.
+"""The Streams page as an application: static files and two JSON routes. Its host decides what each user may see.
 
 It changes nothing. In Airflow a user's actions are runs of DAGs, which the browser asks Airflow's own API for.
 """

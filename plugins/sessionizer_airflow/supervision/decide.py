@@ -1,4 +1,4 @@
-"""The decision: a pure function of the situation, the record, the policy and the time (epoch ms)."""
+"""The supervisor's decision: a pure function of the situation, the record, the policy and the time (epoch ms)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A click before any fault."""
+"""A user's click, before the feed makes a fault in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verb that changes a stream's state: shown as a plan, approved by its digest, carried out with the stream held."""
+"""Course of a command on a stream's state: its plan shown, approved by its digest, carried out under the lease."""
 
 from __future__ import annotations
 

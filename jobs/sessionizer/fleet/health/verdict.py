@@ -1,4 +1,4 @@
-"""The word of a stream: the worst of the findings on its parts. Pure."""
+"""The health of a stream in one word: the worst of the findings on its parts. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SavepointWriter of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
+"""Writer of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
 
 from __future__ import annotations
 
