@@ -27,7 +27,7 @@ from support.processes.in_process import catch_up
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
 from support.streams.stage import Stage
-from support.verbs.seeded_stream import seed, taking_of
+from support.verbs.seeded_stream import reader_of, seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,12 +156,12 @@ def _seeded(archives: Archives, root: Path, way: Way) -> dict[str, Any]:
     stage = _stage(archives, root, way.source)
     live_from = SOURCE if way.history == SOURCE else NOW
     spark = archives.spark
-    taking = taking_of(spark, stage, way.history, live_from, None, table=way.table, query=way.query)
+    reader = reader_of(spark, stage, way.history, live_from, None, table=way.table, query=way.query)
     started = time.perf_counter()
     (root / "scratch").mkdir()
-    figures = taking.figures(root / "scratch")
+    figures = reader.figures(root / "scratch")
     planned = time.perf_counter()
-    record = seed(stage, taking)
+    record = seed(stage, reader)
     return {
         "events": figures.events,
         "open_events": figures.open_events,

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
@@ -35,9 +35,9 @@ from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data.generator import stored
@@ -101,7 +101,9 @@ class Bench:
 
     def show(self) -> None:
         """Read the open sessions of one key."""
-        Look.of(self.spark, find_retained_batch(self.home, read_committed_batch(self.home).batch_id)).key(self.key)
+        BatchState.of(self.spark, find_retained_batch(self.home, read_committed_batch(self.home).batch_id)).key(
+            self.key
+        )
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make a savepoint."""

@@ -16,8 +16,8 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.verification import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of
@@ -28,7 +28,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.state.savepoints.shelf import Savepoint
+    from sessionizer.state.savepoints.listing import Savepoint
     from support.streams.click_files import ClickFiles
 
 STEPS = ("begun", "logs of the key groups", "state", "open events", "seen files")

@@ -30,9 +30,9 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import list_savepoints, savepoint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def _check_of_stop(where: StreamHome) -> Callable[[], None]:
 def _canonical(
     where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None, check: Callable[[], None]
 ) -> Manifest:
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
@@ -122,7 +122,7 @@ def _canonical(
         check()
         committed = read_committed_batch(where, batch)
         say(f"saving lineage {committed.lineage} after batch {committed.batch_id}")
-        made = try_again(lambda: make_savepoint(spark, where, committed, asked, _print_step), say)
+        made = retry_late_worker(lambda: make_savepoint(spark, where, committed, asked, _print_step), say)
     spark.stop()
     return made
 

@@ -15,12 +15,12 @@ from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.state.savepoints.beginning import keep_from_removal
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import Kind, differences
+from sessionizer.state.savepoints.marker_files import keep_from_removal
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
-from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 
 if TYPE_CHECKING:
     from pathlib import Path

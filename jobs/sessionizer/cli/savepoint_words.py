@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.shelf import Savepoint
     from sessionizer.stream_spec.decisions import Change
 
 Folder: TypeAlias = Annotated[

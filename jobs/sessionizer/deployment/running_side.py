@@ -12,9 +12,9 @@ from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile
+from sessionizer.home.cached_value import cached_read
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import list_names
-from sessionizer.home.kept_value import look_at
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
@@ -69,7 +69,7 @@ def uncounted_state(home: StreamHome, lineage: str) -> OpenState:
 def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
     """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
     table = folder_at(home.table_locations(spec.sink.path)[SESSIONS])
-    return look_at(table, "columns", lambda: _columns_of(table))
+    return cached_read(table, "columns", lambda: _columns_of(table))
 
 
 def _columns_of(table: DataPath) -> SinkColumns:

@@ -14,7 +14,7 @@ from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.excluded_ranges import examine_excluded_ranges
 from sessionizer.lineage.fingerprint import read_fingerprint
-from sessionizer.state.lineages.told_changes import changes_of_active
+from sessionizer.state.lineages.table_changes_record import changes_of_active
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord

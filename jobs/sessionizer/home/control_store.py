@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import ControlUnreachable
+from sessionizer.home.cached_value import cache_reads
 from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
 from sessionizer.home.disk.local_files import create_file, make_private, replace_file
-from sessionizer.home.kept_value import noted
 from sessionizer.home.roots import uri_of
 from sessionizer.home.uri_store import UriStore
 
@@ -101,7 +101,7 @@ class LocalStore:
 
 def store_at(path: ControlPath) -> ControlStore:
     """Return the store of ``path``. No other function asks where a record is."""
-    return noted(LocalStore(path) if isinstance(path, Path) else UriStore(path), path)
+    return cache_reads(LocalStore(path) if isinstance(path, Path) else UriStore(path), path)
 
 
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:

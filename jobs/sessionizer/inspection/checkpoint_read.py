@@ -19,7 +19,7 @@ from sessionizer.checkpoint.log_entries import (
 )
 from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, SOURCES, STATE
 from sessionizer.checkpoint.state_files import chain_of, ids_of, list_shared_files, version_files
-from sessionizer.inspection.soundness import find_problem, wrong_checksum
+from sessionizer.inspection.integrity import find_problem, wrong_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

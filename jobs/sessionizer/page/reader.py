@@ -13,9 +13,9 @@ from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.fleet.streams import all_streams, find_view
+from sessionizer.home.cached_value import CachedValue
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_entries
-from sessionizer.home.kept_value import KeptValue
 from sessionizer.home.names import is_name
 from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
@@ -53,7 +53,9 @@ class PageReader:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
     _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
-    _records: dict[str, KeptValue[StreamRecords]] = field(default_factory=lambda: defaultdict(KeptValue), init=False)
+    _records: dict[str, CachedValue[StreamRecords]] = field(
+        default_factory=lambda: defaultdict(CachedValue), init=False
+    )
 
     def fleet(self) -> dict[str, Any]:
         """Return the table of the fleet, at most ``FRESH_MS`` old. Raises InvalidSpec, ControlUnreachable."""

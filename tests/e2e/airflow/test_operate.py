@@ -15,7 +15,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import list_savepoints
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.expected.checkpoint_log import CheckpointLog
@@ -31,7 +31,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.state.savepoints.shelf import Savepoint
+    from sessionizer.state.savepoints.listing import Savepoint
     from support.expected.checkpoint_log import MicroBatch
     from support.processes.live_airflow import Platform
     from support.streams.click_files import ClickFiles

@@ -21,7 +21,7 @@ from sessionizer.lineage.canary.judge import Outcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
-from sessionizer.state.savepoints.shelf import list_savepoints
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import list_savepoints
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
-    from sessionizer.state.savepoints.shelf import Savepoint
+    from sessionizer.state.savepoints.listing import Savepoint
     from support.processes.live_airflow import Platform
 
 pytestmark = pytest.mark.long

@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.savepoints.shelf import list_savepoints
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.container_stack import CONTROL, DATA, ContainerStack
 from support.expected.landed import assert_landed

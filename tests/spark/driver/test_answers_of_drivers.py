@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.lookup_record import QUESTION_FILE
@@ -49,7 +49,7 @@ def test_a_driver_answers_while_it_runs(spark: SparkSession, tmp_path: Path, mon
     assert found is not None
     assert nobody is not None
     assert (found["error"], nobody["error"], nobody["sessions"]) == (None, None, [])
-    shown, _ = Look.of(spark, find_retained_batch(home, found["batch_id"], found["lineage"])).key(key)
+    shown, _ = BatchState.of(spark, find_retained_batch(home, found["batch_id"], found["lineage"])).key(key)
     assert (found["key_group"], found["sessions"]) == (shown["key_group"], shown["sessions"])
     assert found["sessions"][0]["would_close_reason"]
     assert record_names(QUESTION_FILE.folder(home)) == []

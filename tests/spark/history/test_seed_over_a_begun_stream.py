@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import StreamBegun
-from sessionizer.spark.history.past_rows import past_at
+from sessionizer.spark.history.history_rows import find_history
 from sessionizer.state.seeds.seed_plan import BEGINNING, Decision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.expected.folder_digest import folder_digest
@@ -53,5 +53,5 @@ def test_a_stream_that_began_meanwhile_is_not_seeded_over(
 def digest_of(stage: Stage) -> str:
     """The digest that the plan of the seed shows."""
     spec = stage.spec()
-    past, _ = past_at(str(stage.feed), spec.source, None, None, None)
+    past, _ = find_history(str(stage.feed), spec.source, None, None, None)
     return Decision(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest

@@ -16,7 +16,7 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending
-from sessionizer.spark.history.past_rows import rows_of_past
+from sessionizer.spark.history.history_rows import read_history_rows
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
@@ -30,7 +30,7 @@ from support.streams.stage import Stage
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import written_rules
 from support.verbs.reseeded_stream import Killed
-from support.verbs.seeded_stream import seed, taking_of
+from support.verbs.seeded_stream import reader_of, seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.outcome import Outcome, Session
-    from sessionizer.spark.history.taking import HistoryResults
+    from sessionizer.spark.history.history_reader import HistoryResults
     from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker
 
@@ -154,9 +154,9 @@ def test_an_archive_in_parquet_and_what_its_folder_gets_from_now_on(
 ) -> None:
     stage = stage_of(tmp_path, data=data)
     bring(stage, 0, [everything.came])  # what is archived is still there, and must not be read again
-    taking = taking_of(spark, stage, archive(spark, tmp_path, "parquet", everything.came), NOW, MOMENT_MS)
-    planned = taking.figures(tmp_path / "scratch")
-    record = seed(stage, taking)
+    reader = reader_of(spark, stage, archive(spark, tmp_path, "parquet", everything.came), NOW, MOMENT_MS)
+    planned = reader.figures(tmp_path / "scratch")
+    record = seed(stage, reader)
     assert (record.outcome, record.lineage_to) == (Ending.DONE, stage.lineage)
     bring(stage, 1, everything.live)
     drain(spark, stage)
@@ -177,11 +177,11 @@ def test_an_archive_in_delta_and_a_source_that_brings_everything_again(
     spark: SparkSession, tmp_path: Path, everything: Everything
 ) -> None:
     stage = stage_of(tmp_path)
-    taking = taking_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), BEGINNING, MOMENT_MS)
+    reader = reader_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), BEGINNING, MOMENT_MS)
     archive(spark, tmp_path, "delta", everything.live[0])  # later than the version that was planned
-    planned = taking.figures(tmp_path / "scratch")
+    planned = reader.figures(tmp_path / "scratch")
     assert planned.later == len(everything.came) - len(everything.up_to_the_moment) > 0
-    seed(stage, taking)
+    seed(stage, reader)
     live = [everything.came, *everything.live]
     bring(stage, 0, live)
     drain(spark, stage)
@@ -207,7 +207,7 @@ def test_events_that_were_kept_in_postgresql(
     rows = spark.read.schema(COLUMNS).json(str(tmp_path / "rows.json"))
     who = {"user": postgres.user, "password": postgres.password}
     rows.write.jdbc(postgres.url, "visits", properties=who)
-    seed(stage, taking_of(spark, stage, postgres.url, NOW, MOMENT_MS, table=("visits", postgres.user)))
+    seed(stage, reader_of(spark, stage, postgres.url, NOW, MOMENT_MS, table=("visits", postgres.user)))
     bring(stage, 0, everything.live)
     drain(spark, stage)
     assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
@@ -226,9 +226,9 @@ def test_events_that_another_query_keeps_in_its_state(
     state, query = f"checkpoint:{checkpoint}", QUERIES_OF_STATE[kind].replace("COLUMNS", COLUMNS)
     for wrong in ("select nothing from history", "drop view history"):
         with pytest.raises(InvalidSpec) as refused:
-            taking_of(spark, stage, state, NOW, MOMENT_MS, query=wrong).figures(tmp_path / "scratch")
+            reader_of(spark, stage, state, NOW, MOMENT_MS, query=wrong).figures(tmp_path / "scratch")
         assert (refused.value.field, refused.value.value) == ("--query", wrong)
-    seed(stage, taking_of(spark, stage, state, NOW, MOMENT_MS, query=query))
+    seed(stage, reader_of(spark, stage, state, NOW, MOMENT_MS, query=query))
     assert folder_digest(checkpoint) == before
     bring(stage, 0, everything.live)
     drain(spark, stage)
@@ -273,8 +273,8 @@ def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
     stage = stage_of(tmp_path, source)
     produce(everything.came[: len(everything.came) // 2])
     produce(everything.came[len(everything.came) // 2 :])
-    taking = taking_of(spark, stage, SOURCE, SOURCE, None)
-    seed(stage, taking)
+    reader = reader_of(spark, stage, SOURCE, SOURCE, None)
+    seed(stage, reader)
     for events in everything.live:
         produce(events)
         catch_up(spark, stage)
@@ -293,18 +293,18 @@ def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
 ) -> None:
     stage = stage_of(tmp_path)
     table = archive(spark, tmp_path, "delta", everything.came)
-    taking = taking_of(spark, stage, table, NOW, MOMENT_MS)
+    reader = reader_of(spark, stage, table, NOW, MOMENT_MS)
 
     def die(line: str) -> None:
         if at in line:
             raise Killed
 
     with pytest.raises(Killed):
-        seed(stage, taking, say=die)
+        seed(stage, reader, say=die)
     with pytest.raises(OperationPending) as pending:
         require_no_operation(stage.stream_home)
     assert (pending.value.stream, pending.value.verb) == ("clicks", "seed")
-    record = seed(stage, taking_of(spark, stage, table, NOW, MOMENT_MS))
+    record = seed(stage, reader_of(spark, stage, table, NOW, MOMENT_MS))
     assert record.lineage_to == stage.lineage
     require_no_operation(stage.stream_home)
     assert len(list(stage.stream_home.lineages.iterdir())) == 1
@@ -323,21 +323,21 @@ def test_what_a_run_takes_that_was_overtaken_is_not_gone_on_with(
     found: list[tuple[HistoryResults, Counter[Any]]] = []
 
     def taken() -> HistoryResults:
-        return taking_of(spark, stage, history, NOW, MOMENT_MS).kept(folder, lambda: None)
+        return reader_of(spark, stage, history, NOW, MOMENT_MS).kept(folder, lambda: None)
 
     def lost() -> None:
         raise LeaseLost("clicks", 1, 2)
 
     def after_another_run(*arguments: Any) -> Guarded:
         with monkeypatch.context() as undone:
-            undone.setattr("sessionizer.spark.history.taking.rows_of_past", rows_of_past)
+            undone.setattr("sessionizer.spark.history.history_reader.read_history_rows", read_history_rows)
             found.append((taken(), Counter(taken().frame(spark).collect())))
         archive(spark, tmp_path, "parquet", everything.live[0])
-        return rows_of_past(*arguments)
+        return read_history_rows(*arguments)
 
-    slow = taking_of(spark, stage, history, NOW, MOMENT_MS)
+    slow = reader_of(spark, stage, history, NOW, MOMENT_MS)
     with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.spark.history.taking.rows_of_past", after_another_run)
+        patched.setattr("sessionizer.spark.history.history_reader.read_history_rows", after_another_run)
         with pytest.raises(LeaseLost):
             slow.kept(folder, lost)
     ((kept, rows),) = found
@@ -355,9 +355,9 @@ def test_a_stream_starts_over_without_what_it_wrote(
     catch_up(spark, stage)
     before = stage.lineage
     assert table_rows(stage.table("sessions"))
-    taking = taking_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), NOW, MOMENT_MS)
-    assert taking.decision.leaves == before
-    seed(stage, taking)
+    reader = reader_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), NOW, MOMENT_MS)
+    assert reader.decision.leaves == before
+    seed(stage, reader)
     assert stage.lineage != before
     bring(stage, 1, [everything.live[1]])
     drain(spark, stage)

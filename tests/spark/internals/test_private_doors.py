@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import PLAIN_SPARK
-from sessionizer.spark.driver.local_work import jvm_of_this_process
+from sessionizer.spark.driver.task_cpu_time import jvm_of_this_process
 from sessionizer.spark.internals import (
     batch_clock,
     delta_append,

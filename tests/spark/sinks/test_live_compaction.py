@@ -15,9 +15,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.told_changes import changes_of_active
+from sessionizer.state.lineages.table_changes_record import changes_of_active
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import assert_as_defined, landed
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
 from support.streams.click_files import write_click_files

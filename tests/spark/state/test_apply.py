@@ -22,7 +22,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.origin import lineage_before
-from sessionizer.state.savepoints.shelf import list_savepoints
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer.stream_spec.decisions import document_of
 from support.processes.in_process import catch_up
 from support.streams.changing_stream import (

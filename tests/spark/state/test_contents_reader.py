@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.compare import open_events, side_of
-from sessionizer.cli.inspect.look import Look
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToShow
@@ -72,8 +72,8 @@ def batch_id(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def look(spark: SparkSession, streamed: Streamed, batch_id: int | None = None) -> Look:
-    return Look.of(spark, find_retained_batch(streamed.stage.stream_home, batch_id))
+def look(spark: SparkSession, streamed: Streamed, batch_id: int | None = None) -> BatchState:
+    return BatchState.of(spark, find_retained_batch(streamed.stage.stream_home, batch_id))
 
 
 def test_a_key_shows_its_open_sessions_event_by_event(spark: SparkSession, streamed: Streamed, batch_id: int) -> None:

@@ -31,8 +31,8 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import Start
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
 from support.faults.killed_verbs import killed_before_each_write

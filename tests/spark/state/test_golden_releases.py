@@ -18,7 +18,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.state.savepoints.shelf import complete_savepoint
+from sessionizer.state.savepoints.listing import complete_savepoint
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.verbs.restored_stream import Restored

@@ -33,8 +33,8 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import Step
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
@@ -321,8 +321,8 @@ def test_migrated_events_are_evaluated_once_and_kept_as_blobs(migrated: Migrated
 
 
 def test_a_savepoint_without_rows_has_the_same_events(spark: SparkSession, migrated: Migrated) -> None:
-    shelf, manifests = migrated.stage.stream_home.savepoints, (migrated.saved, migrated.saved_without_rows)
-    homes = [SavepointHome.of(shelf, each.id) for each in manifests]
+    savepoints, manifests = migrated.stage.stream_home.savepoints, (migrated.saved, migrated.saved_without_rows)
+    homes = [SavepointHome.of(savepoints, each.id) for each in manifests]
     assert [has_table(each, OPEN_EVENTS) for each in manifests] == [True, False]
     assert manifests[0].counts == manifests[1].counts
     with reading_state(spark):
@@ -335,9 +335,9 @@ def test_a_savepoint_without_rows_has_the_same_events(spark: SparkSession, migra
 
 
 def test_the_savepoint_before_the_upgrade_has_no_rows(migrated: Migrated) -> None:
-    shelf = migrated.stage.stream_home.savepoints
-    (found,) = (each for each in list_savepoints(shelf, epoch_ms()) if each.id.startswith("apply-"))
-    _, manifest = complete_savepoint(shelf, found.id, epoch_ms())
+    savepoints = migrated.stage.stream_home.savepoints
+    (found,) = (each for each in list_savepoints(savepoints, epoch_ms()) if each.id.startswith("apply-"))
+    _, manifest = complete_savepoint(savepoints, found.id, epoch_ms())
     assert (manifest.lineage, manifest.live) == (migrated.lineages[0], False)
     assert (has_table(manifest, GROUP_LOGS), has_table(manifest, OPEN_EVENTS)) == (True, False)
 

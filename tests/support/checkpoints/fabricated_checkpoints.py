@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import google_crc32c
 from xxhash import xxh32_intdigest
 
-from sessionizer.inspection.soundness import LZ4_MAGIC
+from sessionizer.inspection.integrity import LZ4_MAGIC
 from support.faults.checkpoint_damage import Held
 
 if TYPE_CHECKING:

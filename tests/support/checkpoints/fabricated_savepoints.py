@@ -10,7 +10,6 @@ from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES,
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from sessionizer.state.savepoints.beginning import UseMark, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
@@ -19,6 +18,7 @@ from sessionizer.state.savepoints.manifest import (
     SinkTable,
     write_manifest,
 )
+from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath

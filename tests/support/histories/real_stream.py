@@ -37,13 +37,13 @@ from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds.seed_plan import SOURCE
 from support.expected.landed import table_rows
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
-from support.verbs.seeded_stream import seed, taking_of
+from support.verbs.seeded_stream import reader_of, seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,8 +183,8 @@ class RealStream:
 
     def start_over(self) -> OperationRecord:
         """Begin anew with all that the source has."""
-        taking = taking_of(self.spark, self.stage, SOURCE, SOURCE, None)
-        record = seed(self.stage, taking)
+        reader = reader_of(self.spark, self.stage, SOURCE, SOURCE, None)
+        record = seed(self.stage, reader)
         self._go_by_the_lineage()
         return record
 

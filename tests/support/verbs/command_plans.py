@@ -18,7 +18,7 @@ from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.loss_plan import LossPlan
-from sessionizer.state.seeds.seed_plan import BEGINNING, Past
+from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
 from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def stateless_plan() -> Any:
 
 
 def seed_decision(leaves: str | None) -> SeedDecision:
-    return SeedDecision("clicks", "spec", Past("files", "/old"), None, BEGINNING, True, leaves)
+    return SeedDecision("clicks", "spec", HistoryPlace("files", "/old"), None, BEGINNING, True, leaves)
 
 
 @cache

@@ -19,9 +19,9 @@ from sessionizer.spark.state.restores.restore_planning import move_of, plan_rest
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import catch_up

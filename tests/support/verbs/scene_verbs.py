@@ -14,7 +14,7 @@ from sessionizer.lineage.canary.canary_record import canary_of_active, write_can
 from sessionizer.lineage.canary.judge import Outcome, Terms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.spark.history.beginning import SeedRunner
+from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.spark.state.commands.restore import RestoreRunner
@@ -30,12 +30,12 @@ from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.switch_plan import Start
+from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds import seed_plan
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
 from support.verbs.reseeded_stream import reseed
-from support.verbs.seeded_stream import seed_command, taking_of
+from support.verbs.seeded_stream import reader_of, seed_command
 from support.verbs.stopped_scene import BEFORE, LATER
 from support.verbs.typed_verbs import done_before, typed
 
@@ -178,9 +178,9 @@ def seed(scene: Scene) -> OperationRecord:
     if done is not None:
         return done
     archive = str(scene.stage.root / "archive")
-    taking = taking_of(scene.spark, scene.stage, archive, seed_plan.NOW, None)
-    runner = SeedRunner(spark=scene.spark, home=home, command=seed_command(archive, taking), taking=taking)
-    return typed(home, Seed.name, lambda: runner.command.plan(taking.decision), runner)
+    reader = reader_of(scene.spark, scene.stage, archive, seed_plan.NOW, None)
+    runner = SeedRunner(spark=scene.spark, home=home, command=seed_command(archive, reader), reader=reader)
+    return typed(home, Seed.name, lambda: runner.command.plan(reader.decision), runner)
 
 
 VERBS = {

@@ -12,7 +12,7 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.savepoints.beginning import keep_from_removal
+from sessionizer.state.savepoints.marker_files import keep_from_removal
 from support.checkpoints.fabricated_savepoints import begin, fabricate
 
 if TYPE_CHECKING:

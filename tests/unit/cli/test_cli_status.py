@@ -29,7 +29,7 @@ from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerpri
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.table_changes import TableChange
-from sessionizer.state.lineages.told_changes import NotifiedChanges
+from sessionizer.state.lineages.table_changes_record import NotifiedChanges
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary

@@ -47,7 +47,7 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, read_announced_timeouts
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
-from sessionizer.state.lineages.told_changes import NotifiedChanges
+from sessionizer.state.lineages.table_changes_record import NotifiedChanges
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

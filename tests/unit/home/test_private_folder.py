@@ -13,7 +13,7 @@ from sessionizer.home.disk.local_files import close_to_others, make_private
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
-from sessionizer.state.savepoints.beginning import Failure, write_data_record
+from sessionizer.state.savepoints.marker_files import Failure, write_data_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, sourc
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
 from sessionizer.inspection.inspect import inspect
-from sessionizer.inspection.soundness import spark_says
+from sessionizer.inspection.integrity import spark_says
 from sessionizer.inspection.timeline import advance, list_kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 

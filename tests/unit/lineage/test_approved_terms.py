@@ -13,7 +13,7 @@ from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
 from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
 from sessionizer.state.restores import restore_plan
 from sessionizer.state.seeds import seed_plan
-from sessionizer.state.seeds.seed_plan import BEGINNING, Past
+from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ MAKE: dict[str, Callable[[Terms | None], str]] = {
     ),
     "restore": lambda canary: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", canary=canary).digest,
     "start over": lambda canary: (
-        seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, "old", canary).digest
+        seed_plan.Decision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, "old", canary).digest
     ),
 }
 
@@ -46,5 +46,5 @@ def test_other_terms_are_another_plan(verb: str) -> None:
 def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
     plan = UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY))
     assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, canary=None)).digest
-    begins = seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, None)
+    begins = seed_plan.Decision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, None)
     assert begins.digest == replace(begins, canary=None).digest

@@ -8,14 +8,14 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath, Verdict
-from sessionizer.spark.failures.passing import (
+from sessionizer.spark.failures.query_failure import classify_failure, store_failure
+from sessionizer.spark.failures.retries import (
     CONFLICT_TRIES,
     CONFLICTS,
+    is_transient_failure,
     is_worker_late,
-    passes,
     retry_conflicts,
 )
-from sessionizer.spark.failures.query_failure import classify_failure, store_failure
 
 
 class Captured(Exception):
@@ -90,7 +90,7 @@ def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
     assert isinstance(died, QueryInterrupted)
     assert len(died.detail.splitlines()) == 1
     assert CAUSES[died.cause].verdict is Verdict.TRANSIENT, "it uses up no restart"
-    assert passes(error)
+    assert is_transient_failure(error)
     assert is_worker_late(error)
     assert not is_worker_late(Captured("An error occurred", AWAY))
 

@@ -20,7 +20,7 @@ from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.json_record import add_stamp
 from sessionizer.spark.history.first_batch import FirstBatch
-from sessionizer.spark.history.taking import spec_of_history
+from sessionizer.spark.history.history_reader import spec_of_history
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 from support.streams.in_memory_groups import (
     PAYLOAD,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, Past, SeedPlan
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, HistoryPlace, SeedPlan
 
-DECISION = Decision("clicks", "5bec", Past("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
+DECISION = Decision("clicks", "5bec", HistoryPlace("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
 FIGURES = Figures(
     watermark_ms=1_750_000_000_123,
     events=1_000,
@@ -45,7 +45,7 @@ def test_who_brings_what_is_later_than_the_moment() -> None:
 
 
 def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) -> None:
-    over = replace(DECISION, past=Past(SOURCE, "kafka"), live_from=SOURCE, backfill=False, leaves="old")
+    over = replace(DECISION, past=HistoryPlace(SOURCE, "kafka"), live_from=SOURCE, backfill=False, leaves="old")
     quiet = replace(FIGURES, refused={}, later=0, repeated=0, conflicting=0)
     plans = {
         "first": SeedPlan(DECISION, FIGURES, {}),

@@ -14,7 +14,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.change_watch import ChangeWatch
 from sessionizer.state.lineages.table_changes import list_changes_after
-from sessionizer.state.lineages.told_changes import KEPT, NotifiedChanges, changes_of_active
+from sessionizer.state.lineages.table_changes_record import KEPT, NotifiedChanges, changes_of_active
 
 if TYPE_CHECKING:
     from pathlib import Path

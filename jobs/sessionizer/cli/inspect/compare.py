@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
@@ -19,8 +19,8 @@ from sessionizer.home.control_store import store_at
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.retained import RetainedBatch, find_retained_batch
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import Kind
-from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,8 +52,8 @@ def compare(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """List the open events that are only in one state, only in the other, or in both, and their keys."""
     where = stream_home(home, stream, data)
-    shelf = savepoints_folder(where, folder)
-    sides = [side_of(where, shelf, each) for each in (before, now)]
+    savepoints = savepoints_folder(where, folder)
+    sides = [side_of(where, savepoints, each) for each in (before, now)]
     from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
@@ -71,7 +71,7 @@ def compare(  # noqa: PLR0913  one parameter per option
     spark.stop()
 
 
-def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
+def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:
     """Return the batch or savepoint that a user named.
 
     Raises NothingToShow, UnusableSavepoint, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun where Spark
@@ -84,10 +84,10 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
         raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
     if batch or store_at(home.lineage(lineage).records).exists():
         return find_retained_batch(home, int(batch) if batch else None, lineage)
-    known = {each.id for each in list_savepoints(shelf, epoch_ms())}
+    known = {each.id for each in list_savepoints(savepoints, epoch_ms())}
     if lineage not in known:
         raise NothingToShow(home.name, f"it has no lineage or savepoint {lineage}")
-    found, manifest = complete_savepoint(shelf, lineage, epoch_ms())
+    found, manifest = complete_savepoint(savepoints, lineage, epoch_ms())
     if manifest.kind is not Kind.CANONICAL:
         raise UnusableSavepoint(lineage, f"it is {manifest.kind}, and has no tables")
     return found, manifest
@@ -99,7 +99,7 @@ def open_events(spark: SparkSession, side: Side) -> DataFrame:
     from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
 
     if isinstance(side, RetainedBatch):
-        return read_open_events(spark, Look.of(spark, side).state)
+        return read_open_events(spark, BatchState.of(spark, side).state)
     return saved_events(spark, *side)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import say, start_spark, translate_failures
@@ -78,22 +78,22 @@ def _ask(where: StreamHome, key: str, master: str | None, *, with_spark: bool) -
 
 def _find_open(where: StreamHome, event: str, master: str | None) -> tuple[list[JsonObject], list[str]]:
     """Return the open sessions of each key that has the event open, and lines about them."""
-    shown, lines = _look(where, lambda look: look.event(event), master)
+    shown, lines = _look(where, lambda kept: kept.event(event), master)
     return shown, lines or ["it is in no open session"]
 
 
 def _look(
-    where: StreamHome, keys: Callable[[Look], list[str]], master: str | None
+    where: StreamHome, keys: Callable[[BatchState], list[str]], master: str | None
 ) -> tuple[list[JsonObject], list[str]]:
     find_retained_batch(where)  # reports an error before Spark starts
     say(f"starting Spark to look into {where.name}")
     spark = start_spark(f"sessionizer find {where.name}", master, local_data=is_local(where.data))
     with translate_failures(where.name):
-        look = Look.of(spark, find_retained_batch(where))
-        looks = [look.key(key) for key in keys(look)]
-        look.found.require_unchanged()
+        kept = BatchState.of(spark, find_retained_batch(where))
+        looks = [kept.key(key) for key in keys(kept)]
+        kept.found.require_unchanged()
     spark.stop()
-    shown = [{**where_json(look.found), **each} for each, _ in looks]
+    shown = [{**where_json(kept.found), **each} for each, _ in looks]
     return shown, [line for _, lines in looks for line in lines]
 
 

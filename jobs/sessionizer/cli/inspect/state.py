@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.compare import compare
-from sessionizer.cli.inspect.look import Look
 from sessionizer.cli.inspect.timeline import timeline
 from sessionizer.cli.inspect.words import where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
@@ -45,14 +45,14 @@ def show(  # noqa: PLR0913  one parameter per option
     spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
     started = time.monotonic()
     with translate_failures(stream):
-        look = Look.of(spark, find_retained_batch(where, batch))
+        kept = BatchState.of(spark, find_retained_batch(where, batch))
         if key is not None:
-            shown, lines = look.key(key)
+            shown, lines = kept.key(key)
         else:
-            shown, lines = look.groups(group, heaviest)
-        look.found.require_unchanged()
+            shown, lines = kept.groups(group, heaviest)
+        kept.found.require_unchanged()
     say(f"read in {time.monotonic() - started:.1f} s")
-    typer.echo(json.dumps({**where_json(look.found), **shown}, indent=1) if as_json else "\n".join(lines))
+    typer.echo(json.dumps({**where_json(kept.found), **shown}, indent=1) if as_json else "\n".join(lines))
     spark.stop()
 
 

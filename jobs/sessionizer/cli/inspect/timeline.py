@@ -12,7 +12,7 @@ from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.files import read_consistently
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.checkpoint.state_files import version_files
-from sessionizer.cli.inspect.look import Look
+from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import say, start_spark, translate_failures
@@ -116,7 +116,9 @@ def _open(
     with translate_failures(where.name):
         for batch in (each for each in batches if each.is_over):
             try:
-                shown, _ = Look.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(None, 1)
+                shown, _ = BatchState.of(spark, find_retained_batch(where, batch.batch_id, found.lineage)).groups(
+                    None, 1
+                )
             except BatchOutrun:
                 continue
             groups = shown["groups"]

@@ -45,20 +45,20 @@ def run(command: Apply, shared: Shared) -> None:
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.apply import ApplyRunner, upgrade_copy  # noqa: PLC0415  fast --help
 
     savepoints = savepoints_folder(where, command.folder)
     with working_spark(command.name, where, shared.master) as spark:
         runner = ApplyRunner(spark=spark, home=where, say=say, command=command, spec=spec, savepoints=savepoints)
-        plan = None if pending else try_again(runner.look, say)
+        plan = None if pending else retry_late_worker(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
             return
         if plan is not None and Prove() in plan.steps:
             prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
         if plan is not None and on_copy:
-            _tell_of_copy(try_again(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
+            _tell_of_copy(retry_late_worker(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
             return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
     typer.echo(f"stream {stream} continues with the approved file in lineage {record.lineage_to} ({record.seconds} s)")

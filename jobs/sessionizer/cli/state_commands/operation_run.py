@@ -61,17 +61,17 @@ def _wanted_afterwards(where: StreamHome, record: OperationRecord) -> DesiredSta
 
 
 def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner) -> OperationRecord:
-    from sessionizer.spark.failures.passing import passes, try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import is_transient_failure, retry_late_worker  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:
         return current
     current = replace(current, wanted=record.wanted)
-    operation = Operation(where, current, lease.check, passes)
+    operation = Operation(where, current, lease.check, is_transient_failure)
     with RunReporter(
         lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say
     ):
-        return try_again(lambda: execute(operation, runner), say)
+        return retry_late_worker(lambda: execute(operation, runner), say)
 
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:

@@ -19,8 +19,8 @@ from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
-from sessionizer.state.savepoints.beginning import keep_from_removal
-from sessionizer.state.savepoints.shelf import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.marker_files import keep_from_removal
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -36,15 +36,15 @@ def run(command: Restore, shared: Shared) -> None:
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     if is_done_already(where, command.name, shared.approve):
         return
-    shelf = savepoints_folder(where, command.folder)
-    chosen = _chosen(shelf, command.savepoint, command.time)
+    savepoints = savepoints_folder(where, command.folder)
+    chosen = _chosen(savepoints, command.savepoint, command.time)
     terms, pending = command.terms, find_begun(where, command.name, chosen)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending, savepoint=chosen)
     if typed.finish_activated():
         return
-    kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
+    kept, manifest = complete_savepoint(savepoints, chosen, epoch_ms())
     require_lineage(where)
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def run(command: Restore, shared: Shared) -> None:
     goes_on = move.taken if move else where
     with keep_from_removal(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
-        found = try_again(
+        found = retry_late_worker(
             lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms, move=move), say
         )
         plan = command.plan(found)
@@ -84,13 +84,13 @@ def _move(
     return move_of(where, manifest, data_root(root, where.platform, MOVE_TO), begun=pending is not None)
 
 
-def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
+def _chosen(savepoints: DataPath, savepoint: str | None, time: str | None) -> str:
     if (savepoint is None) == (time is None):
         raise InvalidSpec("--time", time, "Give SAVEPOINT or --time, not both")
     if savepoint is not None:
         return savepoint
     until = moment_of(str(time), "--time")
-    found = [each for each in list_savepoints(shelf, epoch_ms()) if each.is_complete]
+    found = [each for each in list_savepoints(savepoints, epoch_ms()) if each.is_complete]
     fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
     if not fitting:
         raise UnknownSavepoint("", (each.id for each in found), until=time)

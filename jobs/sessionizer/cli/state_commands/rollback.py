@@ -38,12 +38,12 @@ def run(command: Rollback, shared: Shared) -> None:
     if pending is None:  # refused before Spark starts
         _, before, leaves = rollback_of(where)
         is_approved(stream, shared.approve, rollback_digest(stream, leaves, before))
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 
     with working_spark(command.name, where, shared.master) as spark:
         runner = RollbackRunner(spark=spark, home=where, say=say, command=command)
-        plan = None if pending else try_again(runner.look, say)
+        plan = None if pending else retry_late_worker(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan)):
             return
         record = typed.carry_out(plan, runner, command.name)

@@ -42,16 +42,16 @@ def run(command: Seed, shared: Shared) -> None:
         return
     pending = find_begun(where, command.name)
     leaves = _leaves(where, pending, start_over=command.start_over)
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
-    from sessionizer.spark.history.beginning import SeedRunner  # noqa: PLC0415  fast --help
-    from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
-    from sessionizer.spark.history.taking import HistoryReader, spec_of_history  # noqa: PLC0415
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.history_reader import HistoryReader, spec_of_history  # noqa: PLC0415
+    from sessionizer.spark.history.history_rows import find_history  # noqa: PLC0415
+    from sessionizer.spark.history.seed_runner import SeedRunner  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
     spec = spec_of_history(where.seeds / pending.id, in_file) if pending else in_file
     if not spec.rules.clock.has_watermark:
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
-    past, source = past_at(command.history, spec.source, command.table, command.user, command.query)
+    past, source = find_history(command.history, spec.source, command.table, command.user, command.query)
     asked = (command.until_ms(), command.live(), command.backfill, leaves)
     decision = Decision(stream, spec_fingerprint(spec), past, *asked, command.terms)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
@@ -59,10 +59,10 @@ def run(command: Seed, shared: Shared) -> None:
         typed.carry_out(None, _OtherPlan(command.plan(decision)), f"{command.name} by another plan")
     approved = is_approved(stream, shared.approve, pending.digest if pending else decision.digest)
     with working_spark(command.name, where, shared.master) as spark:
-        taking = HistoryReader(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
-        runner = SeedRunner(spark=spark, home=where, say=say, command=command, taking=taking)
+        reader = HistoryReader(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
+        runner = SeedRunner(spark=spark, home=where, say=say, command=command, reader=reader)
         if not approved:
-            typed.take_up(try_again(runner.look, say))
+            typed.take_up(retry_late_worker(runner.look, say))
             return
         where.prepare()
         newest = -1 if leaves is None else read_begun_batch(where.checkpoint(leaves))

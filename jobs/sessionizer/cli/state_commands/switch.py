@@ -54,12 +54,12 @@ def run(command: Switch, shared: Shared) -> None:
         require_switch(changes_between(list_decisions(committed.spec), decisions_of(spec)))
         digest = switch_digest(stream, committed.lineage, spec_fingerprint(spec), start, terms)
         is_approved(stream, shared.approve, digest)
-    from sessionizer.spark.failures.passing import try_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
 
     with working_spark(command.name, where, shared.master) as spark:
         runner = _runner(spark, where, spec, command, start)
         look: Callable[[], Plan[SwitchPlan] | Plan[LossPlan]] = runner.look
-        plan = try_again(look, say)
+        plan = retry_late_worker(look, say)
         if not typed.take_up(plan):
             return
         record = typed.carry_out(plan, runner, f"{command.name} of the source")

@@ -18,7 +18,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active
 from sessionizer.lineage.checkpoint_record import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
-from sessionizer.spark.failures.passing import passes
+from sessionizer.spark.failures.retries import is_transient_failure
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.state.commands.rollback import Rollback
@@ -52,7 +52,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         runner = RollbackRunner(spark=spark, home=home, say=say)
         record = begun or _approve_rollback(runner)
         with RunReporter(lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say):
-            done = execute(Operation(home, record, lease.check, passes), runner)
+            done = execute(Operation(home, record, lease.check, is_transient_failure), runner)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
-from sessionizer.spark.driver.local_work import jvm_of_this_process, task_seconds
+from sessionizer.spark.driver.task_cpu_time import jvm_of_this_process, task_seconds
 from sessionizer.spark.internals.task_counts import records_of_stage
 
 if TYPE_CHECKING:

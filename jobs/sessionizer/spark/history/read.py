@@ -15,7 +15,7 @@ from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import resolve_place
 from sessionizer.spark.history.first_batch import FirstBatch, look
-from sessionizer.spark.history.past_rows import find_in_folder, rows_of_past
+from sessionizer.spark.history.history_rows import find_in_folder, read_history_rows
 from sessionizer.spark.ingest.guard import EVENT_TIME
 from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeouts
 from sessionizer.spark.query.assembly import rules_of
@@ -92,7 +92,7 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
     found = find_in_folder(folder, spec.source, "--input")
     if found is None:
         raise InvalidSpec("--input", str(folder), "a folder of files, or a Delta table")
-    guarded = rows_of_past(spark, spec, found[1], platform_home)
+    guarded = read_history_rows(spark, spec, found[1], platform_home)
     types_of_measures(spark, spec, guarded)
     rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
     return history_of(spec, rules, guarded)

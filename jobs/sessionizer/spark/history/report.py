@@ -17,7 +17,7 @@ from pyspark.sql.types import NumericType, StructType
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.spark.failures.passing import retry_conflicts
+from sessionizer.spark.failures.retries import retry_conflicts
 from sessionizer.spark.sinks.table_shapes import sessions_daily_shape
 from sessionizer.spark.sinks.tables import ensure_table
 

@@ -14,7 +14,7 @@ from sessionizer.inspection.inspect import inspect
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.state.foreign_rows import parts_of, state_format
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, Past
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, HistoryPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ class StateRows:
     options: tuple[tuple[str, str], ...]
 
 
-def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]:
+def state_at(given: str, part: str | None, field: str) -> tuple[HistoryPlace, StateRows]:
     """Return the state in ``given``: ``checkpoint:`` and a path or URI.
 
     ``part``: ``OPERATOR/NAME`` if there are several.
@@ -46,7 +46,7 @@ def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]
     name, options = _part(found, part)
     batch = found.checkpoint.committed
     rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))
-    return Past("checkpoint", uri_of(folder), f"{name} after batch {batch}"), rows
+    return HistoryPlace("checkpoint", uri_of(folder), f"{name} after batch {batch}"), rows
 
 
 def _part(found: Inspection, wanted: str | None) -> tuple[str, dict[str, str]]:

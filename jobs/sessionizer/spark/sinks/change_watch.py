@@ -14,7 +14,7 @@ from sessionizer.home.data_files import newest_version
 from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import list_changes_after
-from sessionizer.state.lineages.told_changes import NotifiedChanges
+from sessionizer.state.lineages.table_changes_record import NotifiedChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.sinks.catalog import name_tables
 from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
-from sessionizer.state.lineages.noted_rows import has_noted_rows
+from sessionizer.state.lineages.recorded_rows import has_recorded_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -62,7 +62,7 @@ def require_own_tables_fit(
 
 def _require_there(spark: SparkSession, home: StreamHome, spec: StreamSpec, tables: Mapping[str, str]) -> None:
     for name, location in tables.items():
-        if not table_exists(spark, name, location) and has_noted_rows(home, spec.sink.path, name):
+        if not table_exists(spark, name, location) and has_recorded_rows(home, spec.sink.path, name):
             raise DataAway(home.name, f"the table {name}", location)
 
 

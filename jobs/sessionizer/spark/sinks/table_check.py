@@ -17,9 +17,9 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.tables import table_exists
-from sessionizer.state.lineages.agreement import StreamState, TableState, disagreement, unknown_lineages
-from sessionizer.state.lineages.noted_rows import accept_rows, has_noted_rows, read_noted_rows
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.recorded_rows import accept_rows, has_recorded_rows, read_recorded_rows
+from sessionizer.state.lineages.table_consistency import StreamState, TableState, find_inconsistency, unknown_lineages
 from sessionizer.state.lineages.table_log import read_table_log
 
 if TYPE_CHECKING:
@@ -98,15 +98,15 @@ class TableCheck:
 
     def _require(self, name: str, location: str) -> None:
         folder, batches = self.spec.sink.path, self._batches[name]
-        written = read_noted_rows(self.home, folder, name)
-        if batches is None and has_noted_rows(self.home, folder, name):
+        written = read_recorded_rows(self.home, folder, name)
+        if batches is None and has_recorded_rows(self.home, folder, name):
             written = written or {"": -1}
         table, state = TableState(name, location, batches, written), self._state()
-        error = disagreement(state, table)
+        error = find_inconsistency(state, table)
         if error is not None and self.accepts:
             accept_rows(self.home, folder, (name,), ())
             self.say(f"accepted: {error}")
-            error = disagreement(state, replace(table, written={}))
+            error = find_inconsistency(state, replace(table, written={}))
         if error is not None:
             raise error
 

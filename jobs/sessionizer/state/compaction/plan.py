@@ -18,8 +18,8 @@ from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.state.compaction.checkpoints import judge_checkpoints
 from sessionizer.state.compaction.retention import Retention, decide_retention, find_needed_versions
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
-from sessionizer.state.savepoints.shelf import list_savepoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from sessionizer.stream_spec.document.stream import WEEK
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.state.savepoints.shelf import Savepoint
+    from sessionizer.state.savepoints.listing import Savepoint
 
 LOG_KEPT_MS: Final = 30 * MILLISECONDS_OF["day"]
 """Time for which Delta keeps a table's log by default. No reader can go to an older version, whatever files remain."""

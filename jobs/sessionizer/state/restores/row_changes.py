@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import check_identifier
-from sessionizer.state.lineages.noted_rows import has_noted_rows
 from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
+from sessionizer.state.lineages.recorded_rows import has_recorded_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,7 +118,7 @@ def streamed_tables(
             home.table_locations(folder)[name],
             versions.get((folder, name)),
             # a former folder may have been removed for good
-            has_rows=folder == unique[0] and has_noted_rows(home, folder, name),
+            has_rows=folder == unique[0] and has_recorded_rows(home, folder, name),
         )
         for folder in unique
         for name in listed

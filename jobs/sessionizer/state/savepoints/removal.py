@@ -14,7 +14,7 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import uri_of
 from sessionizer.state.lineages.origin import list_beginnings
-from sessionizer.state.savepoints.beginning import RemovalMark, read_engaged, readers_of, write_data_record
+from sessionizer.state.savepoints.marker_files import RemovalMark, read_use_mark, readers_of, write_data_record
 from sessionizer.state.savepoints.pruning import BEING_READ, GONE_ON_WITH, STARTED_FROM, Candidate, pruning_plan
 from sessionizer.state.savepoints.savepoint_state import SavepointState, is_at_work
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.beginning import UseMark
+    from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.marker_files import UseMark
     from sessionizer.state.savepoints.pruning import Policy, Verdict
-    from sessionizer.state.savepoints.shelf import Savepoint
 
 
 def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
@@ -83,7 +83,7 @@ def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
         return STARTED_FROM
     if home.id in _gone_on_with(stream):
         return GONE_ON_WITH
-    begun = read_engaged(home.begun)
+    begun = read_use_mark(home.begun)
     if not home.manifest.exists() and not home.failed.exists() and begun is not None and _is_working(begun, now):
         return f"it is {SavepointState.MAKING}"
     return None

@@ -21,8 +21,8 @@ from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_log import version_with_batch
-from sessionizer.state.savepoints.beginning import Failure, UseMark, write_data_record
 from sessionizer.state.savepoints.data_digest import data_files
+from sessionizer.state.savepoints.listing import examine_savepoint
 from sessionizer.state.savepoints.manifest import (
     Counts,
     FormerSink,
@@ -32,8 +32,8 @@ from sessionizer.state.savepoints.manifest import (
     read_manifest,
     write_manifest,
 )
+from sessionizer.state.savepoints.marker_files import Failure, UseMark, write_data_record
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import examine_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -11,11 +11,11 @@ from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.shelf import list_savepoints
 from sessionizer.state.savepoints.verification import findings
 from sessionizer.stream_spec.document.duration import format_duration
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Verdict
-    from sessionizer.state.savepoints.shelf import Savepoint
     from sessionizer.stream_spec.document.stream import Savepoints
 
 SCHEDULED: Final = "scheduled"

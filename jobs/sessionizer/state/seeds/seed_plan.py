@@ -43,7 +43,7 @@ _PLAIN: Final = re.compile(r"jdbc:[a-z0-9]+://([\w.-]+|\[[0-9a-fA-F:]+\])(?::(\d
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HistoryPlace:
     """Place of a history. ``version`` tells it from the same place at another time, as far as possible."""
 
     format: str
@@ -69,7 +69,7 @@ class Decision:
 
     stream: str
     spec: str
-    past: Past
+    past: HistoryPlace
     until_ms: int | None
     live_from: str
     backfill: bool

@@ -22,11 +22,11 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import savepoint_of
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import savepoint_of
 from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog

@@ -29,10 +29,10 @@ from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog

@@ -16,14 +16,14 @@ from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.beginning import RemovalMark, keep_from_removal, write_data_record
 from sessionizer.state.savepoints.data_digest import digest_files
+from sessionizer.state.savepoints.listing import examine_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import read_manifest
+from sessionizer.state.savepoints.marker_files import RemovalMark, keep_from_removal, write_data_record
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import examine_savepoint, list_savepoints
 from sessionizer.state.savepoints.verification import Damage, findings
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files

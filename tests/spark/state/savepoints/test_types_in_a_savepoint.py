@@ -17,8 +17,8 @@ from sessionizer.spark.state.open_events import KeptState, open_event_schema, re
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.savepoints.listing import savepoint_of
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.shelf import savepoint_of
 from support.processes.in_process import catch_up
 from support.streams.payload_sql import as_sql
 from support.streams.payloads import CATALOGUE

@@ -12,8 +12,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
-from sessionizer.state.savepoints.beginning import UseMark, write_data_record
 from sessionizer.state.savepoints.manifest import Kind, write_manifest
+from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
 from sessionizer.state.savepoints.schedule import (
     Reached,
     judge,

@@ -1,4 +1,4 @@
-"""Processor time that the tasks of a local Spark have used.
+"""CPU time that the tasks of a local Spark have used.
 
 Within one JVM Spark reports nothing of a task before it ends: executors send their counts only to another JVM.
 """

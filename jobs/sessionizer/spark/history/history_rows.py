@@ -22,7 +22,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, Past
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, HistoryPlace
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class UserQuery:
     query: str
 
 
-def past_at(
+def find_history(
     given: str, source: Source, table: str | None = None, user: str | None = None, query: str | None = None
-) -> tuple[Past, Reader]:
+) -> tuple[HistoryPlace, Reader]:
     """Return the history that ``given`` names, and its reader, for a stream whose own source is ``source``.
 
     A Delta table is read in the version that it has now. ``table`` and ``user`` are of a database. For a checkpoint,
@@ -83,29 +83,31 @@ def past_at(
     return _run_user_query(past, reader, query)
 
 
-def _run_user_query(past: Past, table: Table, query: str) -> tuple[Past, UserQuery]:
+def _run_user_query(past: HistoryPlace, table: Table, query: str) -> tuple[HistoryPlace, UserQuery]:
     told = hashlib.sha256(query.encode()).hexdigest()[:_DIGITS]
     return replace(past, version=f"{past.version}, by the query {told}"), UserQuery(table, query)
 
 
-def _stored_at(given: str, source: Source, table: str | None, user: str | None) -> tuple[Past, Source | JdbcTable]:
+def _stored_at(
+    given: str, source: Source, table: str | None, user: str | None
+) -> tuple[HistoryPlace, Source | JdbcTable]:
     if given.startswith(DATABASE):
         if table is None:
             raise InvalidSpec("--table", None, "the name of a table or view, because the history is in a database")
         found_there = JdbcTable(given, table, user)
         found_there.require_no_secret(FIELD)
-        return Past("jdbc", given, f"table {table}"), found_there
+        return HistoryPlace("jdbc", given, f"table {table}"), found_there
     if table is not None or user is not None:
         raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
-        return Past(SOURCE, source.format), source
+        return HistoryPlace(SOURCE, source.format), source
     found = find_in_folder(folder_at(given, FIELD), source, FIELD)
     if found is None:
         raise InvalidSpec(FIELD, given, f"a folder of files, a Delta table, or {SOURCE!r}")
     return found
 
 
-def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Past, Source] | None:
+def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[HistoryPlace, Source] | None:
     """Return the history in ``folder``, which the option ``field`` gave, and its reader. None without a file.
 
     Raises InvalidSpec.
@@ -113,16 +115,16 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Past, 
     newest = newest_version(folder)
     if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
-        return Past("delta", uri_of(folder), f"version {newest}"), as_it_is
+        return HistoryPlace("delta", uri_of(folder), f"version {newest}"), as_it_is
     sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
     if not sizes:
         return None
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
     files = _files(source, uri_of(folder), sizes, field)
-    return Past(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files
+    return HistoryPlace(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files
 
 
-def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
+def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
     """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
     if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})

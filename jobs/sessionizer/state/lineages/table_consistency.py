@@ -1,4 +1,4 @@
-"""State and tables must agree before a driver writes: the decision, on values.
+"""Consistency of a state with its tables, which a driver checks before it writes: pure.
 
 A table takes each batch of a lineage once and none that is lower than one it has. So a state that is older than its
 tables would make batches that the tables skip, and their sessions would be lost. ADR 0123.
@@ -50,7 +50,7 @@ class TableState:
     written: Mapping[str, int]
 
 
-def disagreement(state: StreamState, table: TableState) -> SessionizerError | None:
+def find_inconsistency(state: StreamState, table: TableState) -> SessionizerError | None:
     """Return the reason why the lineage of ``state`` cannot go on with ``table``, None if it can."""
     if table.batches is None:
         return DataAway(state.stream, f"the table {table.name}", table.location) if table.written else None

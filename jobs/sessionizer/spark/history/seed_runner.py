@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.history.taking import HistoryReader, HistoryResults
+    from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
     from sessionizer.state.commands.seed import Seed
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.state.seeds.seed_plan import Decision
@@ -58,24 +58,24 @@ _SEED_BATCH: Final = 0
 
 @dataclass(kw_only=True)
 class SeedRunner(SparkRunner):
-    """Runner of a seed with the history that ``taking`` reads."""
+    """Runner of a seed with the history that ``reader`` reads."""
 
     command: Seed
-    taking: HistoryReader
+    reader: HistoryReader
     _history: HistoryResults | None = field(default=None, init=False)
 
     def look(self) -> Plan[SeedPlan]:
         """Make the plan with its current figures. Nothing is kept."""
         with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:
-            figures = self.taking.figures(Path(scratch))
-        decision = self.taking.decision
-        leaving = count_deleted_rows(self.taking, self.home) if decision.leaves is not None else {}
+            figures = self.reader.figures(Path(scratch))
+        decision = self.reader.decision
+        leaving = count_deleted_rows(self.reader, self.home) if decision.leaves is not None else {}
         plan = self.command.plan(decision)
         return Plan(SeedPlan(decision, figures, leaving), plan.leaves, plan.steps)
 
     def plan_again(self, record: OperationRecord) -> Plan[Decision]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
-        return self.command.plan(self.taking.decision)
+        return self.command.plan(self.reader.decision)
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the activation."""
@@ -96,10 +96,10 @@ class SeedRunner(SparkRunner):
 
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage with the open events of the history."""
-        taking, taken = self.taking, self._read(operation)
+        reader, taken = self.reader, self._read(operation)
         transfer = StateTransfer(
-            origin=Origin(self.command.name, epoch_ms(), taking.decision.leaves),
-            spec=new_record(self.home, taking.spec),
+            origin=Origin(self.command.name, epoch_ms(), reader.decision.leaves),
+            spec=new_record(self.home, reader.spec),
             kept=taken.kept,
             watermark_ms=taken.figures.watermark_ms,
             offset=taken.place.offset,
@@ -107,13 +107,13 @@ class SeedRunner(SparkRunner):
             timeouts=taken.timeouts,
             records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
         )
-        partitions = partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups)
-        self.begin(taking.spec, taking.examined, partitions, transfer, operation)
-        self.made.start(select_open_events(taken.frame(taking.spark), canonical_schema(open_event_schema(taken.kept))))
+        partitions = partitions_of(reader.spark.conf.get(PARTITIONS), reader.spec.key_groups)
+        self.begin(reader.spec, reader.examined, partitions, transfer, operation)
+        self.made.start(select_open_events(taken.frame(reader.spark), canonical_schema(open_event_schema(taken.kept))))
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and all rows that the stream has written so far."""
-        return _tables_of(self.taking, self.home), deletion_of_all(origins_of(self.home))
+        return _tables_of(self.reader, self.home), deletion_of_all(origins_of(self.home))
 
     def clean_up(self, operation: Operation) -> None:
         """Remove the new lineage of a failed try, and the kept results of the history once the seed is over."""
@@ -124,10 +124,10 @@ class SeedRunner(SparkRunner):
     def _read(self, operation: Operation) -> HistoryResults:
         """Return the results of the history: the kept ones, else read now and kept."""
         if self._history is None:
-            taking = self.taking
-            have_tables(taking.spark, self.home, taking.spec, taking.examined.shapes(taking.spec))
+            reader = self.reader
+            have_tables(reader.spark, self.home, reader.spec, reader.examined.shapes(reader.spec))
             self.say("taking the history")
-            self._history = taking.kept(self.home.seeds / operation.record.id, operation.permit)
+            self._history = reader.kept(self.home.seeds / operation.record.id, operation.permit)
         return self._history
 
     def _lineage(self, operation: Operation) -> str:
@@ -136,32 +136,32 @@ class SeedRunner(SparkRunner):
         return lineage
 
     def _fill_tables(self, lineage: str, taken: HistoryResults, permit: Callable[[], None]) -> None:
-        taking, spec = self.taking, self.taking.spec
+        reader, spec = self.reader, self.reader.spec
         sinks = Sinks(
             lineage,
             streamed_tables(self.home, spec),
-            taking.examined.guarded.payload_fields,
-            GuardedAggregates.of(taking.spark, spec.measures),
+            reader.examined.guarded.payload_fields,
+            GuardedAggregates.of(reader.spark, spec.measures),
             spec.sink.keep_events,
             permit,
             stream=spec.name,
             begun=_SEED_BATCH,
         )
-        finished = taken.frame(taking.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
+        finished = taken.frame(reader.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
         counts = sinks.write(finished, _SEED_BATCH)
         written = [table_key(spec.sink.path, table) for table in counts.tables]
         BatchLog(self.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
         self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
 
 
-def count_deleted_rows(taking: HistoryReader, home: StreamHome) -> dict[str, int]:
+def count_deleted_rows(reader: HistoryReader, home: StreamHome) -> dict[str, int]:
     """Count the rows of each table that a start over deletes, in all folders. Reads only."""
-    found = count_changes(taking.spark, home.name, _tables_of(taking, home), deletion_of_all(origins_of(home)))
+    found = count_changes(reader.spark, home.name, _tables_of(reader, home), deletion_of_all(origins_of(home)))
     counts = Counter[str]()
     for each in found:
         counts[each.table] += each.rows
     return dict(counts)
 
 
-def _tables_of(taking: HistoryReader, home: StreamHome) -> list[StreamedTable]:
-    return tables_in(home, (taking.spec.sink.path, *sink_folders(home, origins_of(home))), STREAMED, {})
+def _tables_of(reader: HistoryReader, home: StreamHome) -> list[StreamedTable]:
+    return tables_in(home, (reader.spec.sink.path, *sink_folders(home, origins_of(home))), STREAMED, {})

@@ -1,4 +1,4 @@
-"""A history, read and taken: counted for a plan, or kept in a folder of its own until its lineage is active."""
+"""Reader of a history: it counts for a plan, or keeps the results in a folder until the new lineage is active."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
-from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
+from sessionizer.spark.history.history_rows import FIELD, Place, read_history_rows, read_to_now
 from sessionizer.spark.history.read import client_timeouts, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
 from sessionizer.spark.state.emitted_rows import count_by_kind
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.history.first_batch import SourceFigures
-    from sessionizer.spark.history.past_rows import Reader
+    from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.seeds.seed_plan import Decision
@@ -145,7 +145,7 @@ class HistoryReader:
         if self.decision.past.format == SOURCE:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
         place = self._live(scratch) if wants_place else Place()
-        take(rows_of_past(self.spark, self.spec, self.past, self.platform_home))
+        take(read_history_rows(self.spark, self.spec, self.past, self.platform_home))
         return place
 
     def _live(self, scratch: DataPath) -> Place:

@@ -1,4 +1,4 @@
-"""Other files beside a savepoint: ``begun.json``, ``failed.json``, ``condemned.json`` and the marks of readers."""
+"""Marker files of a savepoint: ``begun.json``, ``failed.json``, ``condemned.json`` and a mark for each reader."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
     publish_json(path, add_stamp(record.to_json(), record.FORMAT))
 
 
-def read_engaged(path: DataPath) -> UseMark | None:
+def read_use_mark(path: DataPath) -> UseMark | None:
     """Read the process that makes or reads the savepoint, None if the file is absent or damaged."""
     value = examine_data_json(path).value
     if value is None or unknown_format(value) is not None:
@@ -92,7 +92,7 @@ def read_failure(home: SavepointHome) -> Failure | None:
 
 def readers_of(home: SavepointHome) -> list[UseMark]:
     """Return the processes that marked themselves as readers. Some may be dead by now. Raises OSError."""
-    found = (read_engaged(file) for file in list_entries(home.readers))
+    found = (read_use_mark(file) for file in list_entries(home.readers))
     return [each for each in found if each is not None]
 
 

@@ -1,4 +1,4 @@
-"""The rows that lineages recorded to have written to a table, read from their records."""
+"""Rows that lineages have written to a table, according to their records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-def read_noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
-    """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if noted.
+def read_recorded_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
+    """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if recorded.
 
     ``folder``: ``sink.path`` as the spec has it. Raises DamagedFile.
     """
@@ -25,7 +25,7 @@ def read_noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[st
     return {lineage: batch for lineage, batch in found.items() if batch is not None}
 
 
-def has_noted_rows(home: StreamHome, folder: str | None, table: str) -> bool:
+def has_recorded_rows(home: StreamHome, folder: str | None, table: str) -> bool:
     """Whether any lineage of the stream wrote rows to ``table``. Raises DamagedFile, OSError."""
     return any(_newest(home, lineage, folder, table) is not None for lineage in origins_of(home))
 

@@ -1,4 +1,4 @@
-"""Failures that pass by themselves, and the retry of two of them."""
+"""Retries of two kinds of transient failures: a Python worker that was late, and a conflict in a Delta table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFLICT_TRIES: Final = 10
 """Number of tries of a change that others overtake. A compaction, which is the usual one, commits a few times."""
 
 
-def passes(error: Exception) -> bool:
+def is_transient_failure(error: Exception) -> bool:
     """Whether the next try may succeed, as the exit code of a command says it."""
     return not isinstance(error, AnalysisException) and isinstance(classify_failure("", error), TransientError)
 
@@ -42,7 +42,7 @@ def is_worker_late(error: Exception) -> bool:
     return isinstance(found, QueryInterrupted) and found.cause == WORKER_LATE
 
 
-def try_again(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
+def retry_late_worker(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
     """Return the result of ``work``, which is idempotent.
 
     It is done again if a Python worker was late, ``TRIES`` times.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sessionizer.errors import DataAway, RowsMissing, SessionizerError, StateBehindTables
-from sessionizer.state.lineages.agreement import StreamState, TableState, disagreement, unknown_lineages
+from sessionizer.state.lineages.table_consistency import StreamState, TableState, find_inconsistency, unknown_lineages
 
 L0, L1, L2 = "20261120T105501-111111", "20261121T105501-3fa9c2", "20261122T105501-222222"
 
@@ -18,7 +18,7 @@ def found(
     batches: dict[str, int] | None, written: dict[str, int] | None = None, begun: int | None = 5, over: int | None = 5
 ) -> SessionizerError | None:
     state = StreamState("clicks", L1, begun, over, frozenset({L0, L1}))
-    return disagreement(state, TableState("sessions", "/lake/sessions", batches, written or {}))
+    return find_inconsistency(state, TableState("sessions", "/lake/sessions", batches, written or {}))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ class World:
         begun, over = (None if batch < 0 else batch for batch in (self.begun, self.over))
         state = StreamState("clicks", L1, begun, over, frozenset({L1}))
         batches = {L1: self.newest} if self.newest >= 0 else {}
-        return disagreement(state, TableState("sessions", "/lake/sessions", batches, self.noted))
+        return find_inconsistency(state, TableState("sessions", "/lake/sessions", batches, self.noted))
 
     @property
     def is_whole(self) -> bool:

@@ -1,4 +1,4 @@
-"""The savepoints of a stream in their folder, complete or not."""
+"""List of the savepoints in a folder, complete or not, each with its state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_identifier
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.state.savepoints.beginning import read_engaged, read_failure
 from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
+from sessionizer.state.savepoints.marker_files import read_failure, read_use_mark
 from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, judge_state
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
-    from sessionizer.state.savepoints.beginning import Failure, UseMark
+    from sessionizer.state.savepoints.marker_files import Failure, UseMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[Save
 
 def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
     """Examine the savepoint at ``home``. Never raises for a damaged file of it."""
-    begun, failure = read_engaged(home.begun), read_failure(home)
+    begun, failure = read_use_mark(home.begun), read_failure(home)
     try:
         manifest, damage = read_manifest(home), None
     except DamagedFile as error:

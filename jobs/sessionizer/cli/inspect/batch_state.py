@@ -1,4 +1,4 @@
-"""Batch whose state Spark reads, as JSON and as lines for users."""
+"""State of a batch that a lineage still keeps, read by Spark: one key, some groups or all, as JSON and as lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BatchState:
     """Batch whose state Spark reads. Its results come as JSON and as lines."""
 
     spark: SparkSession
@@ -31,8 +31,8 @@ class Look:
     rules: SessionRules
 
     @classmethod
-    def of(cls, spark: SparkSession, found: RetainedBatch) -> Look:
-        """Make a look at a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
+    def of(cls, spark: SparkSession, found: RetainedBatch) -> BatchState:
+        """Describe a batch's state. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
         from sessionizer.spark.state.contents_reader import describe_kept_state, rules_of_batch  # noqa: PLC0415  fast --help
 
         return cls(spark, found, describe_kept_state(found), rules_of_batch(found))

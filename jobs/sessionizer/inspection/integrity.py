@@ -1,4 +1,4 @@
-"""Checks whether a file of a state is whole, by its content and by the checksums beside it.
+"""Integrity of the files of a state, by their content and by the checksums beside them.
 
 ``NAME.crc`` is Spark's own checksum of a state's file: a CRC-32C of the whole, and its length.
 """

@@ -1,4 +1,4 @@
-"""A kept value is what a new look at the records would make, whatever changed in them, and is made once if nothing."""
+"""A cached value is what new reads of the records would make. It is made once while none of them changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from upath import UPath
 
+from sessionizer.home.cached_value import CachedValue, cached_read
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import examine_json, have_folder, write_json
-from sessionizer.home.kept_value import KeptValue, look_at
 from sessionizer.home.uri_store import UriStore
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Maker:
-    """A kept value of some records: their contents, names and existence. ``made`` counts how often it was made."""
+    """A cached value of some records: their contents, names and existence. ``made`` counts how often it was made."""
 
     def __init__(self, folder: ControlPath) -> None:
         self.folder, self.made = folder, 0
-        self._kept: KeptValue[tuple[object, ...]] = KeptValue()
+        self._kept: CachedValue[tuple[object, ...]] = CachedValue()
 
     def look(self) -> tuple[object, ...]:
         there, absent = examine_json(self.folder / "there.json"), examine_json(self.folder / "absent.json")
@@ -106,7 +106,7 @@ def test_a_record_that_cannot_be_reached_is_asked_for_each_time(maker: Maker, mo
 
 
 def test_an_error_is_not_kept(maker: Maker) -> None:
-    kept: KeptValue[object] = KeptValue()
+    kept: CachedValue[object] = CachedValue()
 
     def fail() -> object:
         maker.look()
@@ -119,6 +119,6 @@ def test_an_error_is_not_kept(maker: Maker) -> None:
 
 
 def test_an_operation_elsewhere_is_looked_at_too(tmp_path: Path) -> None:
-    answers, kept = iter((1, 1, 2, 2)), KeptValue[int]()
-    found = [kept.get(lambda: look_at(tmp_path, "columns", lambda: next(answers))) for _ in range(3)]
+    answers, kept = iter((1, 1, 2, 2)), CachedValue[int]()
+    found = [kept.get(lambda: cached_read(tmp_path, "columns", lambda: next(answers))) for _ in range(3)]
     assert found == [1, 1, 2]
