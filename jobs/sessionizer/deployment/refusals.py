@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import ChangeRefused, InvalidSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,22 +32,22 @@ SETTLED_OPTIONS: Final = frozenset(
 """Options of a source, in lower case, that set the size of a batch and how it is fetched, not the meaning of a row."""
 
 
-def require_continuable(changes: Iterable[Change]) -> None:
-    """Raise InvalidSpec for a change that no begun lineage can take, because its checkpoint has the old value."""
+def require_continuable(stream: str, changes: Iterable[Change]) -> None:
+    """Raise ChangeRefused for a change that no begun lineage can take, because its checkpoint has the old value."""
     changed = {change.field: change for change in changes}
     groups = changed.get(KEY_GROUPS)
     if groups is not None:
-        raise InvalidSpec(
-            KEY_GROUPS, groups.now, f"Run `sessionizer rescale`, because the state has {groups.before} key groups"
-        )
+        why = f", because the state has {groups.before} key groups"
+        raise ChangeRefused(stream, KEY_GROUPS, groups.now, f"rescale {stream}", why)
     if MIGRATIONS in changed and not only_forgets(changed[MIGRATIONS]):
         named = [each["id"] for each in changed[MIGRATIONS].now or []]
-        raise InvalidSpec(MIGRATIONS, named, "Run `sessionizer upgrade` to migrate the open events into a new lineage")
+        why = " to migrate the open events into a new lineage"
+        raise ChangeRefused(stream, MIGRATIONS, named, f"upgrade {stream}", why)
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
-            allowed = f"Run `sessionizer switch` to continue elsewhere than at {found.before!r}"
-            raise InvalidSpec(field, found.now, allowed)
+            why = f" to continue elsewhere than at {found.before!r}"
+            raise ChangeRefused(stream, field, found.now, f"switch {stream} --start-at WHERE", why)
 
 
 def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:

@@ -102,7 +102,7 @@ def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
     """
     lineage = active_lineage(home)
     if lineage is not None and store_at(home.lineage(lineage).open_sessions).exists():  # since its first batch
-        require_continuable(pending_changes(home, spec))
+        require_continuable(home.name, pending_changes(home, spec))
         require_no_loss(home, lineage, spec)
 
 

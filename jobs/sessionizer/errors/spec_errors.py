@@ -61,11 +61,6 @@ class InvalidSpec(TerminalError):
 
     def advise(self) -> str:
         """Return the command or the file that mends the field."""
-        if self.field == "key_groups" and self.allowed.startswith("Run `sessionizer rescale`"):
-            return "run `sessionizer rescale …`, or put key_groups back in the stream's spec"
-        if self.field.startswith("source.") and self.allowed.startswith("Run `sessionizer switch`"):
-            switch = "`sessionizer switch … --start-at WHERE`"
-            return f"run {switch} for the other source, or put {self.field} back in the stream's spec"
         if self.field.startswith("-") or self.field.isupper() or (self.field in IDS and self.file is None):
             return f"give another {self.field}"
         if self.field == STREAMS_FOLDER:
@@ -75,6 +70,24 @@ class InvalidSpec(TerminalError):
             return f"correct the stream's file, then run `sessionizer run … --apply`: {recorded}"
         where = self.file or "the stream's spec"
         return f"correct {self.field} in {where}, then run `sessionizer spec check --deep`"
+
+
+class ChangeRefused(InvalidSpec):
+    """A change of ``field`` to ``value`` that a begun lineage of ``stream`` takes by ``command`` only.
+
+    ``why`` completes the sentence that names the command.
+    """
+
+    title = "the change needs another command"
+    remedy = "run the command that the message names, or put the field back in the stream's spec"
+
+    def __init__(self, stream: str, field: str, value: object, command: str, why: str) -> None:
+        self.stream, self.command = stream, command
+        super().__init__(field, value, f"Run `sessionizer {command}`{why}")
+
+    def advise(self) -> str:
+        """Return the command, and the other way out."""
+        return f"run `sessionizer {self.command}`, or put {self.field} back in the stream's spec"
 
 
 def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:

@@ -69,7 +69,7 @@ def require_readable_lineage(home: StreamHome, lineage: str, *, to_upgrade: bool
     kept, now = CHECKPOINT_FILE.of(home, lineage).require(), record_of(home)
     if to_upgrade and kept is not None and kept.revision in revisions_before_head():
         now = replace(now, revision=kept.revision)
-    cause = difference(kept, now)
+    cause = difference(home.name, kept, now)
     if cause is not None:
         made = None if kept is None else read_fingerprint(home, lineage).versions.get(RELEASE)
         raise UnreadableLineage(home.name, lineage, cause if made is None else f"release {made} made it: {cause}")
@@ -84,8 +84,8 @@ def require_data_here(home: StreamHome, lineage: str) -> None:
         raise DataElsewhere(home.name, lineage, DATA_VARIABLE, kept.data or at_home, now.data or at_home)
 
 
-def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:
-    """Say why a lineage that keeps ``kept`` cannot be resumed, None if it can."""
+def difference(stream: str, kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:
+    """Say why a lineage of ``stream`` that keeps ``kept`` cannot be resumed, None if it can."""
     if kept is None:
         return "it has no checkpoint.json, because an early release began it in a format that this release cannot read"
     if kept.checkpoint_format != now.checkpoint_format:
@@ -93,7 +93,7 @@ def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | No
     if kept.revision != now.revision:
         said = f"its state has revision {kept.revision}"
         if kept.revision in revisions_before_head():
-            return f"{said}. Run `sessionizer upgrade`, which brings it to {now.revision}"
+            return f"{said}. Run `sessionizer upgrade {stream}`, which brings it to {now.revision}"
         return f"{said}, and this release reads {now.revision}"
     if kept.owner != now.owner:
         return f"its checkpoint belongs to {kept.owner}, not to {now.owner}"

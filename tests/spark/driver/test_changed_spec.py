@@ -185,7 +185,7 @@ def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take
         assert "key_groups is 5. Run" in driver.said
     ended = EXIT_FILE.of(stage.stream_home, "other").read()
     assert ended
-    assert (ended.error_type, ended.terminal) == ("InvalidSpec", True)
+    assert (ended.error_type, ended.terminal) == ("ChangeRefused", True)
     assert CheckpointLog(stage.checkpoint).begun() == batches
 
 

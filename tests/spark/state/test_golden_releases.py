@@ -67,7 +67,7 @@ def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, rel
     stage = unpack_release(release, tmp_path)
     before, lineage = sessions_of(spark, stage), stage.lineage
     if revision_of(stage) != REVISION:
-        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade`"):
+        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade "):
             require_readable_lineage(stage.stream_home, str(lineage))
         upgrade(spark, stage)
         assert stage.lineage != lineage

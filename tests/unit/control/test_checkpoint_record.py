@@ -105,11 +105,10 @@ def test_the_data_root_of_a_lineage_is_shown_whatever_is_asked_with(tmp_path: Pa
     ],
 )
 def test_what_differs_is_named(kept: CheckpointRecord | None, cause: str | None) -> None:
-    found = difference(kept, NOW)
+    found = difference("clicks", kept, NOW)
     assert found is None if cause is None else found is not None and cause in found
 
 
 def test_what_a_later_release_adds_is_no_difference() -> None:
-    assert (
-        difference(CheckpointRecord.from_json(json.loads(json.dumps({**NOW.to_json(), "codec": "zstd"}))), NOW) is None
-    )
+    later = CheckpointRecord.from_json(json.loads(json.dumps({**NOW.to_json(), "codec": "zstd"})))
+    assert difference("clicks", later, NOW) is None

@@ -154,7 +154,7 @@ def test_an_older_revision_is_brought_to_the_head_in_a_new_lineage(
     for knows in (checkpoint_record, upgrade_planning):
         monkeypatch.setattr(knows, "revisions_before_head", lambda: ("0000",))
     for refused in (lambda: read_committed_batch(home), lambda: require_readable_lineage(home, lineage)):
-        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade`"):
+        with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade clicks`"):
             refused()
     assert isinstance(typed(home, "apply", folder).exception, UnreadableLineage)
     found = plan(home, folder)

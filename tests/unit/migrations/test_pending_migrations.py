@@ -177,10 +177,10 @@ def test_a_start_takes_no_migration_and_an_upgrade_does(
     assert (plan.anew, plan.is_possible, "WriteFinishedSessions" in steps) == (bool(pending), True, bool(pending))
     changes = changes_between(decisions_of(spec(*before)), decisions_of(spec(*now)))
     if verdict is Verdict.MIGRATE:
-        with pytest.raises(InvalidSpec, match="Run `sessionizer upgrade`"):
-            require_continuable(changes)
+        with pytest.raises(InvalidSpec, match="Run `sessionizer upgrade clicks`"):
+            require_continuable("clicks", changes)
     else:
-        require_continuable(changes)
+        require_continuable("clicks", changes)
 
 
 def test_the_digest_of_a_plan_covers_its_migrations() -> None:

@@ -200,6 +200,6 @@ def test_a_lineage_of_an_older_revision_is_sent_to_upgrade(tmp_path: Path, monke
     monkeypatch.setattr(checkpoint_record, "revisions_before_head", lambda: (rows.REVISION,))
     now = CheckpointRecord(CHECKPOINT_FORMAT, "9999", record_of(home).owner)
     monkeypatch.setattr(checkpoint_record, "record_of", lambda _: now)
-    told = rf"release {sessionizer.__version__} made it: .*Run `sessionizer upgrade`"
+    told = rf"release {sessionizer.__version__} made it: .*Run `sessionizer upgrade clicks`"
     with pytest.raises(UnreadableLineage, match=told):
         require_readable_lineage(home, lineage)

@@ -41,7 +41,7 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     """
     if running.before is None or not running.applied or read_begun_batch(home.checkpoint(lineage)) is None:
         return
-    require_continuable(running.applied)
+    require_continuable(home.name, running.applied)
     require_no_loss(home, lineage, running.spec)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)

@@ -1,0 +1,44 @@
+"""Commands that a sentence names for the user to paste, and what is wrong with one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from sessionizer.cli.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")
+
+
+def commands_in(remedy: str) -> list[list[str]]:
+    """The words of each command, without the program's name."""
+    return [shlex.split(found)[1:] for found in COMMAND.findall(remedy)]
+
+
+def faults(words: list[str]) -> Iterator[str]:
+    """The words of a command line that name no command and no option of it, and the arguments that it lacks."""
+    command: Any = typer.main.get_command(app)
+    rest = list(words)
+    while hasattr(command, "commands") and rest:
+        found = command.commands.get(rest[0])
+        if found is None:
+            yield rest[0]
+            return
+        command, rest = found, rest[1:]
+    options = {name: each for each in command.params for name in each.opts if each.param_type_name == "option"}
+    needed = [each.name for each in command.params if each.param_type_name == "argument" and each.required]
+    given, left = 0, iter(rest)
+    for word in left:
+        if not word.startswith("-"):
+            given += 1
+        elif word not in options:
+            yield word
+        elif not options[word].is_flag:
+            next(left, None)
+    yield from needed[given:]
