@@ -5,8 +5,6 @@ Each file has one session of each of ``USERS`` users, which the next file ends, 
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -41,6 +39,7 @@ from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.seeds.seed_plan import SOURCE
 from support.expected.landed import table_rows
+from support.histories.session_files import EVENTS, SPEC, USERS, write_session_file
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
 from support.verbs.seeded_stream import reader_of, seed
@@ -57,22 +56,6 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.commands.command import Plan
 
-USERS: Final = 3
-EVENTS: Final = 2
-"""Of each session."""
-SPEC: Final[dict[str, Any]] = {
-    "source": {
-        "format": "files",
-        "path": "feed",
-        "encoding": "json",
-        "columns": "u string, ts bigint, id string",
-        "options": {"maxFilesPerTrigger": 1},
-    },
-    "mapping": {"key": "u", "event_time": "timestamp_millis(ts)", "event_id": "id"},
-    "rules": {"watermark_delay": "10 seconds", "gap_timeout": "60 seconds", "emit_every": None, "idle_after": None},
-    "key_groups": 2,
-    "trigger_interval": "100 milliseconds",
-}
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
 
 
@@ -104,10 +87,7 @@ class RealStream:
     def feed(self, files: int) -> None:
         """Bring the next files, each whole before its name appears."""
         for number in range(self.files, self.files + files):
-            part, lines = self.stage.feed / f".{number}", [_line(number, n) for n in range(USERS * EVENTS)]
-            part.write_text("".join([*lines, f"no event {number}\n"]))
-            os.utime(part, (1.75e9 + number,) * 2)
-            part.rename(self.stage.feed / f"f{number:03}.json")
+            write_session_file(self.stage.feed, number)
         self.files += files
 
     def run(self) -> None:
@@ -259,8 +239,3 @@ class RealStream:
     def _rows(self, folder: str | None, name: str) -> list[dict[str, Any]]:
         place = self.home.table(name) if folder is None else self.stage.home / folder / name
         return table_rows(place) if place.exists() else []
-
-
-def _line(file: int, number: int) -> str:
-    at = 1_790_000_000_000 + file * 100_000 + number * 200
-    return json.dumps({"u": f"u{number % USERS}", "ts": at, "id": f"{file}-{number}"}) + "\n"

@@ -1,0 +1,51 @@
+"""Typed commands in any order, some of them killed: what `status` advises leads on, and each event is there once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from support.histories.typed_draws import TypedDraws
+from support.histories.typed_stream import TypedStream
+from support.histories.typed_user import TypedUser
+from support.processes.typed_program import TypedProgram
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED_VARIABLE: Final = "SESSIONIZER_ORDER_SEED"
+"""A seed to draw the same commands again. A test run prints it."""
+ROUNDS_VARIABLE: Final = "SESSIONIZER_ORDER_ROUNDS"
+ROUNDS: Final = 25
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_typed_in_any_order(tmp_path: Path) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE) or Random().randrange(10**6))
+    log = logging.getLogger(__name__)
+    log.warning("%s=%d", SEED_VARIABLE, seed)
+    stream = TypedStream.at(tmp_path)
+    shutil.copytree(stream.stage.streams, tmp_path / "first")
+    (tmp_path / "logs").mkdir()
+    program = TypedProgram(stream.stage.home, stream.stage.streams, tmp_path / "logs")
+    user = TypedUser(program, stream, Random(seed))
+    draws = TypedDraws(user)
+    stream.bring(2)
+    try:
+        user.type("run", "clicks", "--until", "caught-up")
+        for number in range(int(os.environ.get(ROUNDS_VARIABLE) or ROUNDS)):
+            log.warning("round %d: %s", number, draws.one())
+            user.follow_operation()
+            user.require_settled()
+        draws.finish()
+        stream.require_exact()
+    finally:
+        user.kill_driver()
+        log.warning("typed: %s, killed: %s", dict(user.typed), dict(user.killed))
+        log.warning("advised: %s, exit codes: %s", dict(user.advised), dict(user.codes))

@@ -1,0 +1,167 @@
+"""The commands that a user types, drawn by chance: what a night of operating a stream may bring."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.histories.typed_user import TypedUser
+
+NAME: Final = "clicks"
+WEIGHTS: Final = {
+    "bring": 4, "read": 4, "start": 3, "stop": 1, "save": 4, "restore": 6, "exclude": 2, "rollback": 3, "rescale": 4,
+    "apply": 4, "upgrade": 3, "switch": 2, "seed": 0.5, "abandon": 0.5, "look": 1, "doctor": 0.3, "edit": 4,
+    "break": 1, "advice": 2,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class TypedDraws:
+    """The commands of one ``user``. ``saved``: names of the savepoints that were asked for."""
+
+    user: TypedUser
+    saved: list[str] = field(default_factory=list)
+    broken_for: int = 0
+
+    def one(self) -> str:
+        """Draw a command and type it. Returns its name."""
+        self._mend_in_time()
+        name = self.user.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        draw: Callable[[], None] = getattr(self, f"_{name}")
+        draw()
+        return name
+
+    def finish(self) -> None:
+        """Read all files and close all sessions, with whatever the advice is on the way."""
+        user = self.user
+        user.stream.mend_file()
+        if user.driver is not None:
+            user.ask("stop", NAME)
+            user.driver.process.wait(120)
+        user.follow_operation()
+        user.require_settled()
+        user.stream.bring(1)
+        for _ in range(8):
+            answer = user.ask("run", NAME, "--until", "drained")
+            if answer.code == 0:
+                return
+            user.follow_advice()
+            user.require_settled()
+        raise AssertionError(answer.text)
+
+    def _bring(self) -> None:
+        self.user.stream.bring(self.user.chance.randint(1, 3))
+
+    def _read(self) -> None:
+        flags = ["--apply"] if self.user.chance.random() < 0.3 else []
+        self.user.type("run", NAME, "--until", "caught-up", *flags)
+
+    def _start(self) -> None:
+        self.user.start()
+        time.sleep(self.user.chance.uniform(0, 15))
+        if self.user.chance.random() < 0.3:
+            self.user.kill_driver()
+
+    def _stop(self) -> None:
+        if self.user.chance.random() < 0.3:
+            self.user.kill_driver()
+        self.user.type("stop", NAME)
+
+    def _save(self) -> None:
+        self.saved.append(f"s{len(self.saved)}")
+        flags = self.user.chance.choice([["--native"], [], ["--stop"], ["--hurry"]])
+        self.user.type("savepoint", "create", NAME, "--id", self.saved[-1], *flags)
+
+    def _restore(self, *options: str) -> None:
+        if not self.saved:
+            self._save()
+        else:
+            self.user.approve("restore", NAME, self.user.chance.choice(self.saved), *options, *self._canary())
+
+    def _exclude(self) -> None:
+        if self.user.stream.files:
+            self._restore("--exclude", f"f{self.user.chance.randrange(self.user.stream.files):03}.json")
+
+    def _rollback(self) -> None:
+        self.user.approve("rollback", NAME)
+
+    def _rescale(self) -> None:
+        groups = self.user.chance.choice([2, 3, 4])
+        self.user.approve("rescale", NAME, "--key-groups", str(groups), *self._canary())
+
+    def _apply(self) -> None:
+        new = ["--new-lineage"] if self.user.chance.random() < 0.3 else []
+        self.user.approve("apply", NAME, *new)
+
+    def _upgrade(self) -> None:
+        self.user.approve("upgrade", NAME)
+
+    def _switch(self) -> None:
+        user, before = self.user, self.user.stream.folder
+        user.type("run", NAME, "--until", "caught-up")
+        folder = f"feed{len(user.stream.sources)}"
+        (user.stream.stage.home / folder).mkdir(exist_ok=True)
+        self._point_at(folder)
+        user.approve("switch", NAME, "--start-at", "earliest", *self._canary())
+        if user.stream.folder == before:
+            self._point_at(before)
+
+    def _seed(self) -> None:
+        self.user.type("seed", NAME, "--history", "source")
+
+    def _abandon(self) -> None:
+        self.user.type("abandon", NAME)
+
+    def _look(self) -> None:
+        user = self.user
+        user.look()
+        words = user.chance.choice(
+            [
+                ("spec", "check"),
+                ("status",),
+                ("savepoint", "list", NAME),
+                ("tables", NAME),
+                ("diff", NAME, "--against", str(user.stream.stage.root / "first")),
+            ]
+        )
+        user.type(*words)
+
+    def _doctor(self) -> None:
+        self.user.type("doctor")
+
+    def _edit(self) -> None:
+        stream, chance = self.user.stream, self.user.chance
+        self._point_at(stream.folder)  # a rollback or a restore may have led back to an earlier source
+        match chance.randrange(3):
+            case 0:
+                gap = chance.choice(["40 seconds", "50 seconds", "60 seconds"])
+                stream.edit(rules={**stream.document["rules"], "gap_timeout": gap})
+            case 1:
+                payload = chance.choice([{}, {"who": "u"}, {"who": "u", "at": "ts"}])
+                stream.edit(mapping={**stream.document["mapping"], "payload": payload})
+            case _:
+                stream.edit(key_groups=chance.choice([2, 3]))
+
+    def _break(self) -> None:
+        self.broken_for = self.user.chance.randint(1, 2)
+        self.user.stream.break_file()
+
+    def _advice(self) -> None:
+        self.user.follow_advice()
+
+    def _mend_in_time(self) -> None:
+        """Mend a broken file after a while; a file that names another source than the stream reads, at once."""
+        self.broken_for -= 1
+        if self.broken_for == 0:
+            self.user.stream.mend_file()
+
+    def _canary(self) -> list[str]:
+        return self.user.chance.choice([[], [], ["--canary", "0"], ["--canary", "1"], ["--roll-back-if-failed"]])
+
+    def _point_at(self, folder: str) -> None:
+        stream = self.user.stream
+        stream.edit(source={**stream.document["source"], "path": folder})

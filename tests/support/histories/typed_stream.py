@@ -1,0 +1,155 @@
+"""The files of a stream that is driven by typed commands: its spec, what was brought, and what its tables must hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
+from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.state.lineages.origin import ORIGIN_FILE
+from support.expected.landed import table_rows
+from support.histories.session_files import EVENTS, SPEC, USERS, lines_of_file, write_session_file
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+BROKEN = "name: clicks\nsource: [\n"
+"""A file that a user has saved half-way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The ``folder`` of a lineage, and files of other folders that its path ``read`` and ``excluded`` before."""
+
+    folder: str
+    read: frozenset[int] = frozenset()
+    excluded: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class TypedStream:
+    """A stream whose file is ``document``. ``folder_of``: the number of each file, by the folder that it is in.
+
+    ``sources``: of each lineage, what its path reads.
+    """
+
+    stage: Stage
+    document: dict[str, Any]
+    files: int = 0
+    folder_of: dict[int, str] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, root: Path) -> TypedStream:
+        """A stream that never ran."""
+        return cls(Stage.set_up(root, SPEC), {**SPEC})
+
+    @property
+    def home(self) -> StreamHome:
+        """The records of the stream."""
+        return self.stage.stream_home
+
+    @property
+    def folder(self) -> str:
+        """The folder that it reads: of the active lineage, else of the file."""
+        lineage = self.stage.lineage
+        return _folder_of(self.home, lineage) if lineage else str(self.document["source"]["path"])
+
+    def bring(self, count: int) -> None:
+        """Bring the next files into the folder that the stream reads."""
+        folder = self.folder
+        for number in range(self.files, self.files + count):
+            write_session_file(self.stage.home / folder, number)
+            self.folder_of[number] = folder
+        self.files += count
+
+    def edit(self, **changes: Any) -> None:
+        """Write the file with other sections."""
+        self.document = {**self.document, **changes}
+        self.stage.write_spec(self.document)
+
+    def break_file(self) -> None:
+        """Leave the file as no YAML."""
+        (self.stage.streams / f"{self.stage.name}.yaml").write_text(BROKEN)
+
+    def mend_file(self) -> None:
+        """Write the file as it was meant."""
+        self.stage.write_spec(self.document)
+
+    def note_source(self) -> None:
+        """Remember what the active lineage reads, before any file is brought to it."""
+        active = self.stage.lineage
+        if active is None or active in self.sources:
+            return
+        folder, origin = _folder_of(self.home, active), ORIGIN_FILE.of(self.home, active).require()
+        parent = origin.parent if origin is not None else None
+        if parent is None:
+            self.sources[active] = Source(folder)
+            return
+        before = self.sources[parent]
+        if folder != before.folder:
+            before = Source(folder, self._files_of(parent), self._excluded_of(parent))
+        self.sources[active] = before
+
+    def _files_of(self, lineage: str) -> frozenset[int]:
+        """The files that its path reads."""
+        source = self.sources[lineage]
+        return source.read.union(number for number, place in self.folder_of.items() if place == source.folder)
+
+    def _excluded_of(self, lineage: str) -> frozenset[int]:
+        """The files that its path excludes."""
+        source, ranges, feed = self.sources[lineage], read_excluded_ranges(self.home, lineage), self.stage.home
+        places = {number: f"file:{feed / place}/f{number:03}.json" for number, place in self.folder_of.items()}
+        return source.excluded.union(number for number, place in places.items() if ranges.holds(place))
+
+    def require_none_doubled(self) -> None:
+        """Assert that no line is in the tables twice."""
+        doubled = [line for line, count in self._lines().items() if count > 1]
+        assert not doubled, f"in the tables more than once: {doubled}"
+
+    def require_exact(self) -> None:
+        """Assert that each line of the files is in the tables once, and each session once and whole.
+
+        A file that the lineage excludes is in quarantine, line by line.
+        """
+        lineage = str(self.stage.lineage)
+        read, excluded = self._files_of(lineage), self._excluded_of(lineage)
+        wanted, found = Counter(line for number in read for line in lines_of_file(number)), self._lines()
+        assert found == wanted, f"missing: {wanted - found}, too many: {found - wanted}"
+        sessions = Counter((row["key"], _file_of(row), len(row["events"])) for row in self._rows("sessions"))
+        kept = read - excluded
+        assert sessions == Counter((f"u{user}", number, EVENTS) for number in kept for user in range(USERS))
+        left_out = {_line_of(row["raw"]) for row in self._rows("quarantine") if row["reason"] == "left_out"}
+        assert left_out == {line for number in excluded for line in lines_of_file(number)}
+        assert not self._rows("late_events"), "no event came late"
+
+    def _lines(self) -> Counter[str]:
+        events = [event["event_id"] for row in self._rows("sessions") for event in row["events"]]
+        late = [row["event_id"] for row in self._rows("late_events")]
+        return Counter([*events, *late, *(_line_of(row["raw"]) for row in self._rows("quarantine"))])
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        place = self.stage.table(name)
+        return table_rows(place) if place.exists() else []
+
+
+def _folder_of(home: StreamHome, lineage: str) -> str:
+    kept = SPEC_FILE.of(home, lineage).require()
+    assert kept is not None
+    return str(kept.document["source"]["path"])
+
+
+def _file_of(session: dict[str, Any]) -> int:
+    """The number of the file of its first event."""
+    return int(session["events"][0]["event_id"].partition("-")[0])
+
+
+def _line_of(raw: str) -> str:
+    """The id of the event in a line, else the line."""
+    return str(json.loads(raw)["id"]) if raw.startswith("{") else raw.strip()
