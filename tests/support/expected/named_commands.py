@@ -1,4 +1,4 @@
-"""Commands that a sentence names for the user to paste, and what is wrong with one."""
+"""Commands that a sentence names for the user to paste, and the faults of one."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class TypedDraws:
         self.user.follow_advice()
 
     def _mend_in_time(self) -> None:
-        """Mend a broken file after a while; a file that names another source than the stream reads, at once."""
+        """Mend a broken file after a while."""
         self.broken_for -= 1
         if self.broken_for == 0:
             self.user.stream.mend_file()

@@ -1,4 +1,4 @@
-"""The files of a stream that is driven by typed commands: its spec, what was brought, and what its tables must hold."""
+"""The files of a stream that is driven by typed commands: spec, input, and the rows that its tables must hold."""
 
 from __future__ import annotations
 

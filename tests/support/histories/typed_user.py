@@ -1,4 +1,4 @@
-"""A user at a terminal: types commands that may be killed, follows what `status` advises, and believes no answer."""
+"""A user at a terminal: types commands that may be killed, follows what `status` advises, and checks each answer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TypedUser:
     advised: Counter[str] = field(default_factory=Counter)
 
     def ask(self, *words: str) -> Answer:
-        """Type a command that nobody kills, and check its answer."""
+        """Type a command that the test does not kill, and check its answer."""
         return self._told(self.program.type(*words))
 
     def type(self, *words: str) -> Answer:
@@ -61,7 +61,7 @@ class TypedUser:
         answer = self._told(self.program.type(*words, killed_after_s=self._moment_of_death(words)))
         if answer.code is not None and pending_operation(self.stream.home) is None:
             return answer
-        self.follow_operation()
+        self.follow_operation(words)
         return self.ask(*words) if answer.code is None else answer
 
     def approve(self, *words: str) -> Answer:
@@ -78,8 +78,11 @@ class TypedUser:
         digest = plan.document.get("digest") if plan.code == 0 and plan.printed.startswith("{") else None
         return self.type(*words, "--approve", digest) if digest else plan
 
-    def follow_operation(self) -> None:
-        """Do what `status` says until no command is unfinished."""
+    def follow_operation(self, words: Sequence[str] = ()) -> None:
+        """Do what `status` says until no command is unfinished. ``words``: the command that was killed, if any.
+
+        A command that was killed before it had a record can only be typed again as it was, or given up.
+        """
         for number in range(MOST_TRIES):
             view = self.status()
             operation = view["operation"]
@@ -88,12 +91,13 @@ class TypedUser:
                 return
             assert not operation["is_at_work"], operation
             self.look()
-            choices = commands_in(operation["go_on"])
-            assert choices, operation
-            words = choices[0] if self.chance.random() < 0.7 else choices[-1]  # the last one gives it up, if it may
-            self.advised[words[0]] += 1
-            died = self._moment_of_death(words) if number < MOST_TRIES // 2 else None
-            self._told(self.program.type(*words, killed_after_s=died))
+            named = commands_in(operation["go_on"])
+            assert named, operation
+            choices = [words, *named] if words and pending_operation(self.stream.home) is None else named
+            chosen = choices[0] if self.chance.random() < 0.7 else choices[-1]  # the last one gives it up, if it may
+            self.advised[chosen[0]] += 1
+            died = self._moment_of_death(chosen) if number < MOST_TRIES // 2 else None
+            self._told(self.program.type(*chosen, killed_after_s=died))
         raise AssertionError(f"the command is not over after {MOST_TRIES} pieces of advice: {self.status()}")
 
     def follow_advice(self) -> bool:

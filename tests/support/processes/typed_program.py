@@ -55,7 +55,7 @@ class Running:
 
     @property
     def said(self) -> str:
-        """What it has printed on stderr so far."""
+        """Its lines on stderr so far."""
         return self.stderr.read_text(errors="replace")
 
     def kill(self) -> Self:
