@@ -25,7 +25,7 @@ ANY_NAME: Final = ("…", "COMMAND", "commands")
 
 
 def commands_of(text: str) -> Iterator[str]:
-    """Yield what is typed after `sessionizer`: in blocks, and between backticks."""
+    """Yield the words after `sessionizer`: in blocks, and between backticks."""
     for block in BLOCK.findall(text):
         yield from (typed.replace("\\\n", " ") for typed in TYPED.findall(block))
     yield from (inline.replace("\n", " ") for inline in INLINE.findall(BLOCK.sub("", text)))
