@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from support.histories.typed_draws import TypedDraws
+from support.histories.typed_program import TypedProgram
 from support.histories.typed_stream import TypedStream
 from support.histories.typed_user import TypedUser
-from support.processes.typed_program import TypedProgram
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEED_VARIABLE: Final = "SESSIONIZER_ORDER_SEED"
+SEED_VARIABLE: Final = "ORDER_OF_TYPED_SEED"
 """A seed to draw the same commands again. A test run prints it."""
-ROUNDS_VARIABLE: Final = "SESSIONIZER_ORDER_ROUNDS"
+ROUNDS_VARIABLE: Final = "ORDER_OF_TYPED_ROUNDS"
 ROUNDS: Final = 25
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+    from support.histories.typed_program import Answer, Running, TypedProgram
     from support.histories.typed_stream import TypedStream
-    from support.processes.typed_program import Answer, Running, TypedProgram
 
 LOG: Final = logging.getLogger(__name__)
 KILLED: Final = 0.3
