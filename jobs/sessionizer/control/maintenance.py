@@ -18,6 +18,7 @@ from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
     DriverStillRuns,
+    LeaseHeld,
     LeaseLost,
     TransientError,
     UnwritablePath,
@@ -77,14 +78,14 @@ def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[
 
     If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if
     a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
-    because a supervisor would otherwise start it before that. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing
+    because a supervisor would otherwise start it before that. From a silent owner on another host, which may be dead,
+    the lease is taken over. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing
     has been changed, and the desired state is set back, unless an operation is pending. Raises LeaseLost if another
     process took the lease. That process sets the desired state.
     """
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
-        _stop_drivers(home, job.why, wait_s, say)
-        lease = acquire(home, job.uid, say=say)
+        lease = _take_lease(home, job, wait_s, say)
     except TransientError:
         raise
     except Exception:
@@ -112,10 +113,26 @@ def _give_back(lease: Lease) -> None:
     lease.release()
 
 
-def _stop_drivers(home: StreamHome, why: str, wait_s: float, say: Callable[[str], None]) -> None:
+def _take_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Lease:
+    """Stop the drivers and take the lease. An owner that cannot be seen from here loses it once it is silent."""
+    unseen = _stop_drivers(home, job.why, wait_s, say)
+    try:
+        return acquire(home, job.uid, say=say)
+    except LeaseHeld as error:
+        if unseen is None:
+            raise
+        raise DriverStillRuns(home.name, unseen, wait_s) from error
+
+
+def _stop_drivers(home: StreamHome, why: str, wait_s: float, say: Callable[[str], None]) -> str | None:
+    """Wait for the end of all drivers. Return the lease's owner if it has not ended and cannot be seen from here."""
     asked = ask_to_stop(home, why, say)
     deadline = time.monotonic() + wait_s
     while left := live_drivers(home) & asked:
         if time.monotonic() >= deadline:
+            lease = read_lease(home)
+            if lease is not None and lease.owner_lives is None and left == {lease.uid}:
+                return lease.uid
             raise DriverStillRuns(home.name, min(left), wait_s)
         time.sleep(_POLL_S)
+    return None

@@ -19,7 +19,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
-from sessionizer.errors import DriverStillRuns
+from sessionizer.errors import DriverStillRuns, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from support.processes import scripted_driver
 
@@ -79,6 +79,42 @@ def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callab
     desired = read_desired(home)
     assert (desired.state, desired.afterwards) == (DesiredState.MAINTENANCE, JOB.afterwards), "for the next try"
     assert read_driver(home, epoch_ms()).uid == "driver-1"
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Moves this process to another host, in its own belief. A silent owner counts as dead after three seconds."""
+
+    def move() -> None:
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+        monkeypatch.setattr("sessionizer.control.lease.lease.TAKEOVER_AFTER_MS", 3_000)
+
+    return move
+
+
+def test_the_lease_of_a_silent_driver_on_another_host_is_taken_over(
+    home: StreamHome, elsewhere: Callable[[], None]
+) -> None:
+    """Its machine has died, so it has left no exit record."""
+    gone = acquire(home, "driver-1")
+    elsewhere()
+    with hold_lease(home, JOB, 0.1, print) as lease:
+        lease.check()
+        with pytest.raises(LeaseLost):
+            gone.check()
+    assert read_desired(home).state is DesiredState.RUNNING
+
+
+def test_a_driver_on_another_host_that_beats_keeps_the_stream(home: StreamHome, elsewhere: Callable[[], None]) -> None:
+    lease = acquire(home, "driver-1")
+    elsewhere()
+    with (
+        holder_beats(lease, every_s=0.1),
+        pytest.raises(DriverStillRuns, match=r"driver driver-1 of .* still runs"),
+        hold_lease(home, JOB, 0.1, print),
+    ):
+        pytest.fail("the stream is not ours")
+    assert read_desired(home).state is DesiredState.MAINTENANCE, "for the next try"
 
 
 def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_free(home: StreamHome) -> None:

@@ -137,7 +137,7 @@ def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
         # checkpoint, which is not fenced. If the driver cannot be seen from here, the process that fenced it asked the
         # cluster, or waited for its end.
         return process is not None and process != this_process() and is_alive(process) is True
-    return is_alive(process) if process else None
+    return last.owner_lives
 
 
 def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:

@@ -48,6 +48,11 @@ class LeaseRecord(JsonRecord):
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
 
+    @property
+    def owner_lives(self) -> bool | None:
+        """Sign of life of its (last) owner's process. None if that cannot be seen from here."""
+        return is_alive(self.process) if self.process else None
+
     def ended_by(self, end: ExitRecord | None) -> bool:
         """Whether ``end`` is its owner's. An end before the lease is of an earlier attempt under the same uid."""
         return end is not None and end.uid == self.uid and end.at >= self.acquired_at
@@ -59,7 +64,7 @@ class LeaseRecord(JsonRecord):
         """
         if self.vacancy is Vacancy.RELEASED or self.ended_by(end):
             return False
-        alive = is_alive(self.process) if self.process else None
+        alive = self.owner_lives
         # a driver that was fenced and cannot be seen from here was killed by the cluster
         return alive is True or (alive is None and self.vacancy is not Vacancy.FENCED)
 
