@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from sessionizer.checkpoint.names import commit_log
+from sessionizer.errors import NoWayBack
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
 from sessionizer.state.restores.restore_plan import Replay
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import RowsOfTable
@@ -23,6 +29,8 @@ PLAN = RollbackPlan(
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.home.stream_home import StreamHome
+
 
 def test_what_people_read(golden: Callable[[str, str], None]) -> None:
     golden("plans/rollback.txt", "".join(f"{line}\n" for line in PLAN.lines()))
@@ -32,3 +40,16 @@ def test_what_was_left_out_and_comes_back_is_told_and_is_not_what_is_decided() -
     plan = replace(PLAN, remarks=("a.json (1 file) is read again",))
     assert "        a.json (1 file) is read again" in plan.lines()
     assert plan.digest == PLAN.digest
+
+
+def test_no_rollback_leads_to_the_lineage_that_a_seed_left(home: StreamHome) -> None:
+    home.prepare()
+    before, after = start_lineage(home), make_lineage(home, None)
+    commits = commit_log(home.checkpoint(before))
+    commits.mkdir()
+    (commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
+    ORIGIN_FILE.of(home, after).write(Origin("seed", 1, before))
+    activate_lineage(home, after, before)
+    with pytest.raises(NoWayBack) as refused:
+        way_back(home, after)
+    assert "-1" not in refused.value.cause, "the seed began from no batch"

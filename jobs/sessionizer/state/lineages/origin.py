@@ -77,6 +77,8 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
     if origin is None or origin.parent is None:
         causes = ["it began without the state of another", *undo_in_place(home, lineage)]
         raise NoWayBack(home.name, lineage, ". ".join(causes))
+    if origin.batch_id == NO_BATCH:
+        raise NoWayBack(home.name, lineage, f"its {origin.verb} deleted all rows of lineage {origin.parent}")
     newest = read_last_commit(home.checkpoint(origin.parent))
     if newest is None:
         raise NoWayBack(home.name, lineage, f"the checkpoint of lineage {origin.parent} is gone")
