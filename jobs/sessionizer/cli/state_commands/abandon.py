@@ -10,6 +10,7 @@ import typer
 from sessionizer.cli.places import Data, Home, Stream, note_unknown_stream, stream_home
 from sessionizer.cli.state_commands.operations import approver
 from sessionizer.cli.state_commands.typed import By  # noqa: TC001  read when it runs
+from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation
@@ -51,7 +52,7 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     """
     require_abandonable(where, pending)
     uid = f"abandon-{pending.id}"
-    lease = acquire(where, uid)
+    lease = acquire(where, uid, say=say)
     try:
         found = pending_operation(where)
         if found is None or found.id != pending.id:
