@@ -13,6 +13,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql.types import BooleanType
 
+from sessionizer.errors import LeaseLost
 from sessionizer.home import names
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
@@ -27,6 +28,7 @@ from sessionizer.state.lineages.path import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -110,36 +112,64 @@ def test_the_version_of_an_old_savepoint_is_read_after_a_compaction(
     long_ago = time.time() - 12 * DAY_S
     for version in range(BATCHES + 1):
         os.utime(log / f"{version:020d}.json", (long_ago + version, long_ago + version))
-    delete_rows(spark, table, BACK, "an earlier restore")
+    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
     compact_table(spark, planned(spark, table), WEEK_AND_MORE)
     (counted,) = count_changes(spark, "clicks", [table], FORWARD)
     assert counted.rows_back == 2
 
 
-def test_a_command_that_a_compaction_overtakes_deletes_its_rows_all_the_same(
+@pytest.fixture
+def delete_overtaken(
     spark: SparkSession, table: StreamedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], None]], None]:
+    """Deletes the later rows, by a ``permit``. A compaction replaces the files between its reading and its commit."""
+
+    def delete(permit: Callable[[], None]) -> None:
+        begun, merged = tmp_path / "begun", tmp_path / "merged"
+
+        def wait(batch_id: int) -> bool:
+            begun.touch()
+            while batch_id == BATCHES - 1 and not merged.exists():  # one task waits, and leaves the other core
+                time.sleep(0.02)
+            return True
+
+        spark.udf.register("wait_until_merged", wait, BooleanType())
+        monkeypatch.setattr(table_rows, "_deleted_rows", lambda *_: "batch_id > 2 and wait_until_merged(batch_id)")
+        plan = planned(spark, table)
+        with ThreadPoolExecutor() as pool:
+            deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815", permit)
+            while not (begun.exists() or deletion.done()):
+                time.sleep(0.02)
+            assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
+            merged.touch()
+            deletion.result()
+
+    return delete
+
+
+def test_a_command_that_a_compaction_overtakes_deletes_its_rows_all_the_same(
+    spark: SparkSession, table: StreamedTable, delete_overtaken: Callable[[Callable[[], None]], None]
 ) -> None:
-    begun, merged = tmp_path / "begun", tmp_path / "merged"
-
-    def wait(batch_id: int) -> bool:
-        begun.touch()
-        while batch_id == BATCHES - 1 and not merged.exists():  # one task waits, and leaves the other core to OPTIMIZE
-            time.sleep(0.02)
-        return True
-
-    spark.udf.register("wait_until_merged", wait, BooleanType())
-    monkeypatch.setattr(table_rows, "_deleted_rows", lambda *_: "batch_id > 2 and wait_until_merged(batch_id)")
-    plan = planned(spark, table)
-    with ThreadPoolExecutor() as pool:
-        deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815")
-        while not (begun.exists() or deletion.done()):
-            time.sleep(0.02)
-        assert compact_table(spark, plan, WEEK_AND_MORE).files == 1
-        merged.touch()
-        deletion.result()
+    delete_overtaken(lambda: None)
     assert batches_in(spark, table) == [0, 1, 2]
     history = DeltaTable.forPath(spark, table.location).history(2).select("operation").collect()
     assert [row.operation for row in history] == ["DELETE", "OPTIMIZE"]
+
+
+def test_a_command_that_lost_its_lease_meanwhile_does_not_try_again(
+    spark: SparkSession, table: StreamedTable, delete_overtaken: Callable[[Callable[[], None]], None]
+) -> None:
+    """Its successor may have brought back the rows that it was to delete."""
+
+    def permit() -> None:
+        if tries:
+            raise LeaseLost("clicks", 1, 2)
+        tries.append("first")
+
+    tries: list[str] = []
+    with pytest.raises(LeaseLost):
+        delete_overtaken(permit)
+    assert batches_in(spark, table) == list(range(BATCHES))
 
 
 def test_a_table_of_another_stream_is_left_alone(spark: SparkSession, table: StreamedTable) -> None:

@@ -87,16 +87,16 @@ def test_they_leave_in_one_commit_that_says_why(
 
 
 def test_a_second_time_nothing_is_written(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
-    delete_rows(spark, table, BACK, "first")
+    delete_rows(spark, table, BACK, "first", lambda: None)
     files = set((tmp_path / "sessions").rglob("*"))
-    delete_rows(spark, table, BACK, "second")
-    delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, "first")
+    delete_rows(spark, table, BACK, "second", lambda: None)
+    delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, "first", lambda: None)
     assert {file for file in (tmp_path / "sessions").rglob("*") if file.is_file()} <= files
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
 
 
 def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table: StreamedTable) -> None:
-    delete_rows(spark, table, BACK, "restore 0815")
+    delete_rows(spark, table, BACK, "restore 0815", lambda: None)
     spark.read.format("delta").load(table.location).limit(1).write.format("delta").mode("append").save(table.location)
     newest = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
     assert newest is not None
@@ -106,7 +106,7 @@ def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table:
 def test_rows_that_an_earlier_command_deleted_come_back_once(
     spark: SparkSession, table: StreamedTable, operation: Operation
 ) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore")
+    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
     (counted,) = count_changes(spark, "clicks", [table], FORWARD)
     assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
     assert len(change(spark, operation, table, FORWARD)) == 1
@@ -127,7 +127,7 @@ def test_of_a_batch_that_is_there_nothing_comes_back(spark: SparkSession, table:
 def test_a_process_that_was_overtaken_brings_nothing_back_twice(
     spark: SparkSession, table: StreamedTable, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore")
+    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
     counted_before = table_rows._coming_back(spark, table, FORWARD).localCheckpoint()
     change(spark, operation, table, FORWARD)
     monkeypatch.setattr(table_rows, "_coming_back", lambda *_: counted_before)
@@ -137,7 +137,7 @@ def test_a_process_that_was_overtaken_brings_nothing_back_twice(
 
 
 def test_a_version_that_was_vacuumed_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
-    delete_rows(spark, table, BACK, "an earlier restore")
+    delete_rows(spark, table, BACK, "an earlier restore", lambda: None)
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
         DeltaTable.forPath(spark, table.location).vacuum(0)
@@ -170,5 +170,5 @@ def test_rows_of_a_lineage_that_the_home_does_not_know_leave(spark: SparkSession
     rows.write.format("delta").mode("append").option("txnAppId", "unknown").option("txnVersion", 0).save(table.location)
     (counted,) = count_changes(spark, "clicks", [table], BACK)
     assert counted.by_day == {"2026-11-22": 2, "2026-11-23": 1, "2026-11-24": 1}
-    delete_rows(spark, table, BACK, "restore 0815")
+    delete_rows(spark, table, BACK, "restore 0815", lambda: None)
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]

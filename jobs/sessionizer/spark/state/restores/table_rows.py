@@ -78,24 +78,27 @@ def change_rows(
         if rows.rows_back:
             _bring_back(spark, table, changes, Transaction(f"operation-{record.id}", _ONLY), permit, note)
             say(f"{table.name}: {rows.rows_back:,} rows brought back")
-        permit()
         if rows.rows:
-            delete_rows(spark, table, changes, note)
+            delete_rows(spark, table, changes, note, permit)
             say(f"{table.name}: {rows.rows:,} rows deleted")
     left = [each for each in count_changes(spark, record.stream, streamed, changes) if each.rows]
     if left:
         raise RowsLeft(record.stream, left[0].location, left[0].rows)
 
 
-def delete_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges, note: str) -> None:
+def delete_rows(
+    spark: SparkSession, table: StreamedTable, changes: RowChanges, note: str, permit: Callable[[], None]
+) -> None:
     """Delete the rows that leave one table. ``note`` stands with the commit in the table's history.
 
-    A compaction may replace the same files meanwhile. The rows are then deleted from the new ones.
+    A compaction may replace the same files meanwhile. The rows are then deleted from the new ones. ``permit`` is called
+    before each try, because another process may have replaced the files after it took the lease.
     """
     if not table_exists(spark, table.name, table.location):
         return
 
     def delete() -> None:
+        permit()
         DeltaTable.forPath(spark, table.location).delete(_deleted_rows(spark, table, changes))
 
     with temporary_settings(spark, {_NOTE: note}):
