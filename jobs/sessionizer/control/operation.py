@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
@@ -36,18 +36,20 @@ class Operation:
     """An operation on the stream of ``home``. ``record`` notes the stage that it has reached, as its file does.
 
     ``permit`` returns only while the stream's lease is known to be ours. It raises LeaseLost, ControlUnreachable.
-    ``passes`` tells whether the next try may succeed after a failure.
+    ``passes`` tells whether the next try may succeed after a failure. ``since``: begin of this try's work (epoch ms),
+    because an operation may lie pending between two tries.
     """
 
     home: StreamHome
     record: OperationRecord
     permit: Callable[[], None]
     passes: Callable[[Exception], bool] = is_transient
+    since: int = field(default_factory=epoch_ms)
 
     def reached(self, stage: Reached) -> None:
         """Note that ``stage`` has been done. If a killed run noted it, the note stays as it is."""
         if not self.record.has_done(stage):
-            self._write(self.record.record_step(stage))
+            self._write(self.record.record_step(stage, since=self.since))
 
     def note_activated(self, lineage: str) -> None:
         """Note that ``lineage`` is the active one. From here on the operation can only be completed."""
@@ -65,8 +67,9 @@ class Operation:
         The desired state is restored before that note, because a user would not type a finished command again.
         """
         self._wanted_again("is over")
-        self._write(replace(self.record.record_step(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
-        record = self.record
+        record = self.record.record_step(Reached.ACTIVATED, since=self.since, lineage_to=lineage)
+        record = replace(record, outcome=Ending.DONE)
+        self._write(record)
         savepoint = record.savepoint or None
         add_mark(
             self.home,

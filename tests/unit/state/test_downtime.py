@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import Ending, OperationRecord
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    Reached,
+    pending_operation,
+    write_operation,
+)
+from sessionizer.errors import SourceUnreachable
+from sessionizer.lineage.active import start_lineage
+from sessionizer.state.commands.steps import Stop
 from sessionizer.state.downtime import BASE_S, BYTES_PER_S, estimate_downtime, seconds_down
 from support.verbs.begun_restore import begun_restore
+from support.verbs.scripted_runner import Do, ScriptedRunner
+
+if TYPE_CHECKING:
+    from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
+    from sessionizer.home.stream_home import StreamHome
 
 
 def done(operation: str, verb: str, seconds: str) -> OperationRecord:
@@ -39,3 +57,32 @@ def test_measured_by_the_same_verb_else_any_else_guessed(
     assert found.seconds == pytest.approx(seconds)
     assert named in found.basis
     assert named in found.line()
+
+
+@pytest.mark.parametrize("fails_at", [None, Stop(), Do(noted=Reached.SEEDED), Do()])
+def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fails_at: Step | None) -> None:
+    """A try fails at its plan or at a step, and the command is typed again in the morning."""
+    night_ms = 8 * 3_600_000
+    lineage, steps = start_lineage(home), (Stop(), Do(noted=Reached.SEEDED), Do())
+
+    def fail() -> None:
+        raise SourceUnreachable("broker:9092", "refused")
+
+    def work(step: Step, _: Operation) -> str | None:
+        if step == fails_at:
+            fail()
+        return lineage if step == steps[-1] else None
+
+    record = new_operation(home, "restore", "0123456789abcdef", "ann", (lineage, 7))
+    runner = ScriptedRunner(home=home, work=work, steps=steps, look=fail if fails_at is None else lambda: None)
+    with pytest.raises(SourceUnreachable):
+        carry_out(home, record, "tests", 1, runner)
+    pending = pending_operation(home)
+    assert pending is not None
+    write_operation(home, replace(pending, step_at=pending.step_at - night_ms, begun_at=pending.begun_at - night_ms))
+    fails_at = Do(noted=Reached.ACTIVATED)
+    done = carry_out(home, pending, "tests", 1, ScriptedRunner(home=home, work=work, steps=steps))
+    took = {step: float(seconds) for step, seconds in (part.split() for part in done.seconds.split(", "))}
+    assert [*took] == ["stopped", "seeded", "activated"]
+    assert max(took.values()) < night_ms / 1000 / 2
+    assert seconds_down(done) < night_ms / 1000 / 2

@@ -15,9 +15,10 @@ from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import Ending, pending_operation
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, TerminalError
 from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
+from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
 from sessionizer.state.preconditions import require_as_planned
 
@@ -36,6 +37,7 @@ def carry_out(
     Raises HomeCopied, StreamMovedOn, StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, PlanChanged,
     and the errors of the steps. The error's notes say in which state the stream is.
     """
+    asked_at = epoch_ms()
     try:
         require_own_home_of_lineage(where)
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
@@ -44,7 +46,7 @@ def carry_out(
         wanted = _wanted_afterwards(where, current)
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
         with hold_lease(where, job, wait_s, say) as lease:
-            return _run_under_lease(where, replace(current, wanted=wanted), lease, runner)
+            return _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
     except Exception as error:
         failure = translate_failure(where.name, error)
         for line in _what_became_of(where, record, failure):
@@ -60,14 +62,18 @@ def _wanted_afterwards(where: StreamHome, record: OperationRecord) -> DesiredSta
     return record.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
 
 
-def _run_under_lease(where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner) -> OperationRecord:
+def _run_under_lease(
+    where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner, asked_at: int
+) -> OperationRecord:
+    """Run the steps. The wait for the lease is the work of the stop, which an earlier try may have done."""
     from sessionizer.spark.failures.retries import is_transient_failure, retry_late_worker  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:
         return current
     current = replace(current, wanted=record.wanted)
-    operation = Operation(where, current, lease.check, is_transient_failure)
+    since = epoch_ms() if current.has_done(Reached.STOPPED) else asked_at
+    operation = Operation(where, current, lease.check, is_transient_failure, since)
     with RunReporter(
         lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say
     ):

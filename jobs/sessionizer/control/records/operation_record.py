@@ -105,10 +105,13 @@ class OperationRecord(JsonRecord):
         message = redact(str(error)).strip() or "no message"
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
-    def record_step(self, step: Reached, *, lineage_to: str | None = None) -> Self:
-        """Return the record after ``step``, which was done now."""
+    def record_step(self, step: Reached, *, since: int = 0, lineage_to: str | None = None) -> Self:
+        """Return the record after ``step``, which was done now by a try that works ``since`` then (epoch ms).
+
+        The step's seconds run from the step before, but only if the same try did that one.
+        """
         now = epoch_ms()
-        took = f"{step} {(now - self.step_at) / 1000:.1f}"
+        took = f"{step} {(now - max(self.step_at, since)) / 1000:.1f}"
         seconds = f"{self.seconds}, {took}" if self.seconds else took
         return replace(self, step=step, step_at=now, seconds=seconds, lineage_to=lineage_to or self.lineage_to)
 
