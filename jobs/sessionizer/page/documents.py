@@ -116,7 +116,10 @@ def bucket_ms(span: int) -> int:
 
 
 def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
-    """Return the samples as rows below the names of their fields, which is a third of the size."""
+    """Return the samples as rows below the names of their fields, which is a third of the size.
+
+    ``phases`` are the fields with the time of a batch's phases, in order.
+    """
     names = [each.name for each in fields(Sample) if each.name not in {"phases", "closed"}]
     rows = [
         [
@@ -126,7 +129,8 @@ def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
         ]
         for each in samples
     ]
-    return {"fields": [*names, *PHASES, *(f"ended_by_{reason}" for reason in CloseReason)], "rows": rows}
+    named = [*names, *PHASES, *(f"ended_by_{reason}" for reason in CloseReason)]
+    return {"fields": named, "phases": [*PHASES], "rows": rows}
 
 
 def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> list[dict[str, Any]]:

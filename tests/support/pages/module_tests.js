@@ -8,7 +8,7 @@ import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTic
 import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
 import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
 import { FleetView, stateText } from '/assets/fleet.js';
-import { closedSeries } from '/assets/stream.js';
+import { chartsOf, closedSeries } from '/assets/stream.js';
 import { Timeline } from '/assets/timeline.js';
 
 export const tests = {};
@@ -45,6 +45,11 @@ test('each reason of the history has a series, known ones in their order', () =>
   const series = closedSeries(['at', 'sessions', 'ended_by_max_bytes', 'ended_by_gap', 'ended_by_a_new_one']);
   equal(series.map(({ label }) => label), ['gap', 'max bytes', 'a new_one', 'other']);
   equal([series[2].of({ ended_by_a_new_one: 4 }), series[3].of({ sessions: 9, ended_by_gap: 2, ended_by_a_new_one: 4 })], [4, 3]);
+});
+test('each phase of the history has a series, in its order', () => {
+  const { series } = chartsOf({ fields: ['batches', 'write', 'a new one'], phases: ['write', 'a new one'] }).find(({ title }) => title === 'Batch time by phase');
+  equal(series.map(({ label }) => label), ['write', 'a new one']);
+  equal(series.map(({ of }) => of({ batches: 2, write: 8, 'a new one': 6 })), [4, 3]);
 });
 test('lineages over time', () => {
   const points = [['one', 0], ['one', 10], [null, 20], ['two', 30], ['one', 40]].map(([lineage, at]) => ({ lineage, at }));

@@ -84,6 +84,9 @@ def test_the_document_of_a_stream(platform: Platform) -> None:
     mounted(home.savepoints / "s1").mkdir(parents=True)
     told = ask(platform, "/api/streams/clicks.supervise?span=3600000", headers=ENTERED).json()
     (point,) = [dict(zip(told["history"]["fields"], row, strict=True)) for row in told["history"]["rows"]]
+    assert [(phase, point[phase]) for phase in told["history"]["phases"]] == [
+        ("plan", 3), ("evaluate", 0), ("write", 4), ("commit", 0),
+    ]  # fmt: skip
     assert (point["at"], point["rows"], point["plan"], point["write"], point["late"]) == (minute_of(now), 5, 3, 4, 2)
     assert [mark["what"] for mark in told["marks"]] == ["rescale"], "the older savepoint is out of the span"
     assert [mark["savepoint"] for mark in told["savepoints"]] == ["s1"], "but can be gone back to"

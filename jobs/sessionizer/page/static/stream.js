@@ -27,9 +27,10 @@ export function closedSeries(fields) {
   return [...reasons.map((reason) => ({ label: reason.replace('_', ' '), of: (point) => point[ENDED_BY + reason] })), { label: 'other', of: other }];
 }
 
-const chartsOf = (fields) => [
+// The charts of a history: its closed sessions by its reasons, its batches by its phases.
+export const chartsOf = ({ fields, phases }) => [
   { title: 'Events per second', format: number, series: [{ label: 'events/s', of: (point) => point.rate }] },
-  { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: ['plan', 'evaluate', 'write', 'commit'].map((phase) => ({ label: phase, of: perBatch(phase) })) },
+  { title: 'Batch time by phase', format: duration, tops: niceTime, stacked: true, series: phases.map((phase) => ({ label: phase, of: perBatch(phase) })) },
   { title: 'Watermark behind the clock', format: duration, tops: niceTime, series: [{ label: 'lag', of: (point) => point.lag_ms }] },
   { title: 'Events not read yet', format: number, optional: true, series: [{ label: 'events', of: (point) => point.source_lag }] },
   { title: 'Open sessions', format: number, series: [{ label: 'open', of: (point) => point.open }] },
@@ -68,7 +69,7 @@ export class StreamView {
 
   frame(found) {
     const choose = (at) => this.choosePoint(at);
-    this.charts = new Charts(chartsOf(found.history.fields), choose);
+    this.charts = new Charts(chartsOf(found.history), choose);
     this.timeline = new Timeline(choose);
     this.airflow = new Airflow(found.host);
     this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve) : null;
