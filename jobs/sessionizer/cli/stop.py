@@ -16,7 +16,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
-from sessionizer.fleet.streams import has_watched_spec, is_watched_spec_gone
+from sessionizer.fleet.streams import has_watched_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id
@@ -97,10 +97,11 @@ def _describe_end(seen: DriverStatus) -> str:
 
 def _warn_of_supervisor(where: StreamHome, seen: DriverStatus) -> None:
     """Say that a supervisor starts the stream again: a driver that Airflow launched has one while it has a spec."""
-    if is_watched_spec_gone(where):  # its DAGs are gone as well, such as the one that would keep it stopped
+    has_spec = has_watched_spec(where)
+    if has_spec is False:  # its DAGs are gone as well, such as the one that would keep it stopped
         say("note: no spec describes it any more, so no supervisor starts the next driver")
         return
-    supervised = seen.desired.at or (seen.launch is not None and has_watched_spec(where))
+    supervised = seen.desired.at or (seen.launch is not None and has_spec)
     if seen.desired.state is DesiredState.RUNNING and supervised:
         stop_dag = dag_id(where.name, Verb.STOP)
         say(f"note: a supervisor starts the next driver. To keep the stream stopped, run {stop_dag}")

@@ -166,7 +166,7 @@ def view_home(home: StreamHome) -> StreamView:
     view = StreamView(
         name=home.name,
         home=home,
-        specified=has_watched_spec(home),
+        specified=bool(has_watched_spec(home)),
         driver=driver,
         supervision=supervision,
         advice=advice_on(home, driver, supervision, unfinished) if unfinished else None,
@@ -177,19 +177,15 @@ def view_home(home: StreamHome) -> StreamView:
     return replace(view, health=health_of(view, None, now))
 
 
-def has_watched_spec(home: StreamHome) -> bool:
-    """Whether the spec by which Airflow watched the stream last is still where it was."""
+def has_watched_spec(home: StreamHome) -> bool | None:
+    """Return whether the spec by which Airflow watched the stream last is still where it was.
+
+    None if that is not known: Airflow never watched it, or the folder of its specs is not on this machine.
+    """
     watch = WATCH_FILE.of(home).read()
-    if watch is None or watch.streams is None:
-        return False
+    if watch is None or watch.streams is None or not Path(watch.streams).is_dir():
+        return None
     return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
-
-
-def is_watched_spec_gone(home: StreamHome) -> bool:
-    """Whether the folder of specs that Airflow watched the stream by is here, and has no spec of it any more."""
-    watch = WATCH_FILE.of(home).read()
-    is_here = watch is not None and watch.streams is not None and Path(watch.streams).is_dir()
-    return is_here and not has_watched_spec(home)
 
 
 def _view_files(

@@ -22,6 +22,7 @@ from sessionizer.control.records.exit_record import (
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
+from support.expected.file_accesses import file_accesses
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
@@ -106,6 +107,17 @@ def test_a_driver_of_airflow_has_a_supervisor_though_no_user_has_set_a_desired_s
     assert "visits.stop" in platform.call("stop", "visits", "--wait", "0").stderr
     (platform.streams / "visits.yaml").unlink()
     assert "visits.stop" not in platform.call("stop", "visits", "--wait", "0").stderr, "an orphan has no DAGs"
+
+
+def test_the_watch_of_airflow_is_read_once(platform: Platform) -> None:
+    """Between two reads Airflow may write it anew, and the two answers would contradict each other."""
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 1, log="a.log"))
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, streams=str(platform.streams)))
+    with file_accesses() as seen:
+        assert "visits.stop" in platform.call("stop", "visits", "--wait", "0").stderr
+    assert len([each for each in seen if each.endswith("/watch.json")]) == 1
 
 
 def test_an_orphan_whose_desired_state_was_set_has_no_supervisor_either(platform: Platform, reviewed: Reviewed) -> None:
