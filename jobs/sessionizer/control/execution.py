@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from sessionizer.control.plan_changes import Decided, require_approved
 from sessionizer.control.records.operation_record import Reached  # noqa: TC001  the type of a field
-from sessionizer.errors import LeaseLost, PlanChanged, SessionizerError
+from sessionizer.errors import LeaseLost, SessionizerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,12 +39,8 @@ class Step:
         return self.precedes_stop or (self.skipped_from is not None and record.has_done(self.skipped_from))
 
 
-class ApprovedPlan(Protocol):
+class ApprovedPlan(Decided, Protocol):
     """Plan of a command as it is now."""
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision."""
 
     @property
     def steps(self) -> Sequence[Step]:
@@ -91,12 +88,6 @@ def execute(operation: Operation, runner: StepRunner) -> OperationRecord:
     return record
 
 
-def require_approved(stream: str, approved: str, digest: str) -> None:
-    """Raise PlanChanged unless the plan of ``digest`` is the ``approved`` one."""
-    if approved != digest:
-        raise PlanChanged(stream, approved, digest)
-
-
 def _run_steps(operation: Operation, runner: StepRunner) -> str:
     """Run the steps that are left. Return the lineage that is active afterwards."""
     lineage = runner.find_activated(operation.record)
@@ -115,7 +106,7 @@ def _run_steps(operation: Operation, runner: StepRunner) -> str:
 def _approved_steps(operation: Operation, runner: StepRunner) -> Sequence[Step]:
     record, plan = operation.record, runner.plan_again(operation.record)
     if not record.is_past_return and not _is_settled(plan.steps, record):
-        require_approved(operation.home.name, record.digest, plan.digest)
+        require_approved(operation.home, record.digest, plan, record.decided)
         plan.require_possible()
     return plan.steps
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
@@ -21,7 +21,7 @@ from sessionizer.home.control_store import store_at
 from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -123,11 +123,12 @@ def new_operation(  # noqa: PLR0913  what a record says at first
     *,
     savepoint: str = "",
     options: Sequence[str] = (),
+    decided: Mapping[str, Any] | None = None,
 ) -> OperationRecord:
     """Return the record of an operation that ``by`` approves now. It is not written.
 
     ``leaves`` is the lineage and its newest batch. After the operation the stream's desired state is restored. If an
-    earlier command was killed, the state that it had saved is used.
+    earlier command was killed, the state that it had saved is used. ``decided``: the fields that the digest covers.
     """
     now, desired = epoch_ms(), read_desired(home)
     wanted = (
@@ -146,4 +147,5 @@ def new_operation(  # noqa: PLR0913  what a record says at first
         begun_at=now,
         options=shlex.join(options),
         step_at=now,
+        decided=decided or {},
     )

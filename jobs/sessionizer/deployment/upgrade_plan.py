@@ -13,7 +13,7 @@ from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sessionizer.deployment.verdicts.verdict import Difference
     from sessionizer.lineage.canary.judge import Terms
@@ -124,6 +124,11 @@ class UpgradePlan:
 
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
         differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
         on_canary = digest_terms(self.request.canary) if self.anew else {}
         decided = {
@@ -137,7 +142,7 @@ class UpgradePlan:
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
         asked = {name: True for name in ("prove", "stateless", "on_copy") if getattr(self.request, name)}
-        return typed_digest({**decided, **on_canary, **migrated, **asked})
+        return {**decided, **on_canary, **migrated, **asked}
 
     @property
     def refusal(self) -> InvalidSpec | NotAccepted | None:

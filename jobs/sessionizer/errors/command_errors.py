@@ -55,15 +55,19 @@ class OperationPastReturn(TerminalError):
 
 
 class PlanChanged(TerminalError):
-    """The plan for ``stream`` now has the digest ``now``, not ``approved``."""
+    """The plan for ``stream`` now has the digest ``now``, not ``approved``.
+
+    ``differences``: the decided fields that differ, with both values. None if the approved plan was not kept.
+    """
 
     title = "the plan has changed"
-    remedy = "look at the plan again and approve its new digest"
+    remedy = "run the same command without --approve, then read its plan and approve that one"
 
-    def __init__(self, stream: str, approved: str, now: str) -> None:
-        self.stream, self.approved, self.now = stream, approved, now
+    def __init__(self, stream: str, approved: str, now: str, differences: Iterable[str] = ()) -> None:
+        self.stream, self.approved, self.now, self.differences = stream, approved, now, tuple(differences)
+        changed = f". What has changed: {', '.join(self.differences)}" if self.differences else ""
         super().__init__(
-            f"the plan for stream {stream!r} has changed: its digest is {now}, but {approved} was approved"
+            f"the plan for stream {stream!r} has changed: its digest is {now}, but {approved} was approved{changed}"
         )
 
 
@@ -72,7 +76,7 @@ class StreamMovedOn(TerminalError):
 
     exit_code = 42
     title = "the stream has changed since the plan"
-    remedy = "look at the plan again and approve its new digest. Nothing was changed"
+    remedy = "run the same command without --approve, then read its plan and approve that one. Nothing was changed"
 
     def __init__(self, stream: str, digest: str, cause: str) -> None:
         self.stream, self.digest, self.cause = stream, digest, cause

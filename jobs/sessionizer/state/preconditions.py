@@ -52,7 +52,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
         raise OperationPending(home.name, other.verb, other.savepoint, other.step)
     current = found or record
     if not _may_have_activated(home, current):
-        _require_lineage(home, current, active)
+        _require_lineage(home, current, active, operations)
     return current
 
 
@@ -110,13 +110,17 @@ def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:
     return record.is_past_return or find_changed_lineage(home, record) is not None
 
 
-def _require_lineage(home: StreamHome, record: OperationRecord, active: str | None) -> None:
+def _require_lineage(
+    home: StreamHome, record: OperationRecord, active: str | None, operations: list[OperationRecord]
+) -> None:
     if (active or "") == record.lineage_from:
         return
     if record.never_ran and active is not None:
         raise StreamBegun(home.name, active)
     cause = f"it was made for lineage {record.lineage_from}, and the stream is in {active or 'none'}"
-    raise StreamMovedOn(home.name, record.digest, cause)
+    moved = next((each for each in reversed(operations) if active and each.lineage_to == active), None)
+    by = f", by the {moved.verb} {moved.id} of {moved.by}" if moved else ""
+    raise StreamMovedOn(home.name, record.digest, f"{cause}{by}")
 
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:

@@ -11,6 +11,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
+from sessionizer.errors import PlanChanged, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 RUN_AGAIN: Final = "then run this DAG again"
+PLAN_AGAIN: Final = "run this DAG again, which makes a new plan. Read what has changed before you approve it"
+OUTDATED: Final = frozenset({PlanChanged.remedy, StreamMovedOn.remedy})
+"""Remedies of a plan that no longer holds. They are for the command line: here the DAG makes the new plan."""
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +104,11 @@ class Left:
         is_past_return = self.pending is not None and self.pending.is_past_return
         given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
         return f"then clear the task carry_out of this run: it resumes where it was{given_up}"
+
+
+def how_to_mend(remedy: str, next_step: str) -> str:
+    """Return the whole advice of a failed command: its ``remedy``, then the ``next_step``."""
+    return PLAN_AGAIN if remedy in OUTDATED and next_step == RUN_AGAIN else f"{remedy}; {next_step}"
 
 
 def read_remains(home: StreamHome) -> Left:

@@ -21,7 +21,7 @@ from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
-from sessionizer_airflow.operating.failing import RUN_AGAIN, read_remains
+from sessionizer_airflow.operating.failing import RUN_AGAIN, how_to_mend, read_remains
 from sessionizer_airflow.operating.request import SAVEPOINT, Request
 from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.window import require_window
@@ -98,7 +98,7 @@ class OperateJob(SparkBatchJob):
             raise PersonNeeded.wrap(error) from None
         except PersonNeeded as error:
             show_label(context, "failed")
-            raise PersonNeeded(error.reason, f"{error.remedy}; {self.next_step(request)}") from None
+            raise PersonNeeded(error.reason, how_to_mend(error.remedy, self.next_step(request))) from None
 
     def next_step(self, request: Request) -> str:  # noqa: ARG002 - the interface
         """Return the user's next step after the cause is mended. A plan or a savepoint has changed nothing."""

@@ -17,7 +17,7 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operating.failing import read_remains
+from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -62,10 +62,12 @@ def work(step, operation):
 
 
 record = pending_operation(home) or new_operation(
-    home, "restore", {digest!r}, "alice", (active_lineage(home), 4), savepoint="s1"
+    home, "restore", {digest!r}, "alice", (active_lineage(home), 4), savepoint="s1", decided={{"spec": "1f"}}
 )
+is_other = trouble.exists() and trouble.read_text() == "another plan"
+runner = ScriptedRunner(home=home, work=work, digest="f" * 16 if is_other else None, decided={{"spec": "2e"}})
 try:
-    carry_out(home, record, "restore to s1", 30, ScriptedRunner(home=home, work=work))
+    carry_out(home, record, "restore to s1", 30, runner)
 except SessionizerError as error:
     tell(error)
     sys.exit(error.exit_code)
@@ -146,3 +148,13 @@ def test_what_does_not_pass_is_abandoned_and_the_stream_goes_on(
     assert failed.value.remedy.endswith("run this DAG again")
     assert read_desired(home).state is DesiredState.RUNNING
     assert isinstance(settled(new_supervisor), Adopt)
+
+
+def test_a_plan_that_has_changed_is_made_and_approved_anew(home: StreamHome, attempt: Callable[[int], None]) -> None:
+    home.prepare()
+    start_lineage(home)
+    (home.platform / "trouble").write_text("another plan")
+    with pytest.raises(PersonNeeded) as failed:
+        attempt(1)
+    assert "spec: 1f → 2e" in failed.value.reason
+    assert failed.value.remedy == PLAN_AGAIN

@@ -49,6 +49,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.LineageLeft("clicks", "20261121T105501-3fa9c2", "20261121T105501-000000", "3 of its drivers ended"),
     errors.MigrationRefused("clicks", "users", "it is applied, and was edited since", "Restore its text"),
     errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210"),
+    errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210", ["spec: 1f → 2e", "canary: none → 5 batches"]),
     errors.StreamMovedOn("clicks", "0123456789abcdef", "lineage a was left"),
     errors.OperationPastReturn("clicks", "restore", "taken_back", "sessionizer restore clicks a --approve 1"),
     errors.StreamRunsAgain("clicks", "c0ffee"),

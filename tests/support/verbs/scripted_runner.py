@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.execution import Step
 from sessionizer.state.preconditions import find_changed_lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
@@ -24,11 +24,12 @@ class Do(Step):
 
 @dataclass(frozen=True)
 class ScriptedPlan:
-    """Plan of a ``digest``."""
+    """Plan of a ``digest``, and of the fields that it covers."""
 
     digest: str
     steps: tuple[Step, ...]
     refusal: SessionizerError | None = None
+    decided: Mapping[str, Any] = field(default_factory=dict)
 
     def require_possible(self) -> None:
         """Raise the error that makes it impossible."""
@@ -50,6 +51,7 @@ class ScriptedRunner:
     look: Callable[[], object] = lambda: None
     digest: str | None = None
     refusal: SessionizerError | None = None
+    decided: Mapping[str, Any] = field(default_factory=dict)
     activated: Callable[[], str | None] | None = None
     cleaned: int = 0
 
@@ -60,7 +62,7 @@ class ScriptedRunner:
     def plan_again(self, record: OperationRecord) -> ScriptedPlan:
         """The plan, after a look."""
         self.look()
-        return ScriptedPlan(self.digest or record.digest, self.steps, self.refusal)
+        return ScriptedPlan(self.digest or record.digest, self.steps, self.refusal, self.decided)
 
     def last_steps(self) -> tuple[Step, ...]:
         """What follows the activation."""

@@ -44,6 +44,7 @@ from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
 
 TYPES = {name: ["string"] for name in ("type", "page", "device")} | {"amount": ["double"]}
 
@@ -226,5 +227,15 @@ def test_a_spec_that_is_edited_after_the_plan_is_not_carried_out(home: StreamHom
     for edited in ({"trigger_interval": "3 seconds"}, {"trigger_interval": "2 seconds", **mapping(key="device")}, {}):
         refused = typed(home, "upgrade", write_spec(home, **edited), "--approve", digest)
         assert isinstance(refused.exception, PlanChanged), edited
+        assert refused.exception.differences == (), "the approved plan was not kept"
     assert (read_operations(home), read_desired(home).state) == ([], DesiredState.RUNNING)
     assert plan(home, write_spec(home, trigger_interval="2 seconds"))["digest"] == digest, "as approved once more"
+
+
+def test_a_kept_plan_is_compared_with_the_edited_spec(home: StreamHome, lineage: str, reviewed: Reviewed) -> None:
+    digest = plan(home, write_spec(home, trigger_interval="2 seconds"), "--keep-plan", "r1")["digest"]
+    edited = write_spec(home, trigger_interval="3 seconds")
+    for options in ((), ("--new-lineage",)):
+        error = typed(home, "upgrade", edited, "--approve", digest, *options).exception
+        assert isinstance(error, PlanChanged)
+        reviewed(", ".join(each for each in error.differences if not each.startswith("spec: ")))

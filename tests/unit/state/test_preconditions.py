@@ -264,3 +264,13 @@ def test_a_plan_made_long_ago_is_no_twin(home: StreamHome) -> None:
     write_operation(home, replace(old, outcome=Ending.DONE, lineage_to=active_lineage(home)))
     again = replace(old, id="20991125T000000-abc123", begun_at=epoch_ms())
     assert require_as_planned(home, again) == again
+
+
+def test_the_command_that_moved_the_stream_is_named(home: StreamHome) -> None:
+    record = planned(home, "rescale")
+    lineage = start_lineage(home)
+    moved = new_operation(home, "restore", "f" * 16, "bob", (record.lineage_from, 7)).record_step(Reached.ACTIVATED)
+    write_operation(home, replace(moved, outcome=Ending.DONE, lineage_to=lineage))
+    with pytest.raises(StreamMovedOn) as raised:
+        carry_out(home, record, "tests", 1, no_work(home))
+    assert moved.id in str(raised.value)

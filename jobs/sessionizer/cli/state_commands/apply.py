@@ -82,7 +82,7 @@ def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: Stream
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
     if plan.is_possible and not is_shown_only:
-        is_approved(shared.stream, shared.approve, plan.digest)
+        is_approved(where, shared.approve, plan)
         return False
     if typed.take_up(plan):
         plan.require_possible()

@@ -73,6 +73,7 @@ class Offer:
             possible=self.possible,
             text="\n".join(self.lines()),
             made_at=epoch_ms(),
+            decided=self.plan.decided,
         )
         kept = keep_plan_of(where, plan)
         same = kept.digest == self.digest

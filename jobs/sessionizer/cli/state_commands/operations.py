@@ -13,8 +13,8 @@ from sessionizer.cli.places import home_folder, spark_master
 from sessionizer.cli.state_commands.offer import Offer
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.terminal import say, start_spark, translate_failures
-from sessionizer.control.execution import require_approved
 from sessionizer.control.operation import new_operation
+from sessionizer.control.plan_changes import require_approved
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from sessionizer.cli.state_commands.typed import Shared
     from sessionizer.control.execution import Step, StepRunner
     from sessionizer.control.operation import Operation
-    from sessionizer.state.commands.command import Command, Decided, Decision, Plan
+    from sessionizer.control.plan_changes import Decided
+    from sessionizer.state.commands.command import Command, Decision, Plan
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -117,7 +118,8 @@ class TypedCommand:
 
         Raises PlanChanged if another plan was approved.
         """
-        shared, digest = self.shared, self.pending.digest if self.pending else plan.digest
+        approvable: Decided = self.pending or plan
+        shared, digest = self.shared, approvable.digest
         offer = Offer(
             command=self.command,
             plan=plan,
@@ -131,11 +133,11 @@ class TypedCommand:
         elif shared.approve is None:
             say(how_to_resume(digest))
         offer.keep(self.where, shared.keep_plan)
-        return is_approved(shared.stream, shared.approve, digest)
+        return is_approved(self.where, shared.approve, approvable)
 
     def goes_on(self, pending: OperationRecord) -> bool:
         """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
-        if is_approved(self.shared.stream, self.shared.approve, pending.digest):
+        if is_approved(self.where, self.shared.approve, pending):
             return True
         say(how_to_resume(pending.digest))
         return False
@@ -168,6 +170,7 @@ class TypedCommand:
                 plan.leaves,
                 savepoint=self.savepoint,
                 options=self.command.recorded(),
+                decided=plan.decided,
             )
         return carry_out(self.where, record, why, self.shared.wait, runner)
 
@@ -203,10 +206,10 @@ def how_to_resume(digest: str) -> str:
     return f"one was begun and is not finished. To resume it: the same command with --approve {digest}"
 
 
-def is_approved(stream: str, approve: str | None, digest: str) -> bool:
-    """Whether the plan of ``digest`` may be carried out. Raises PlanChanged if another plan was approved."""
+def is_approved(where: StreamHome, approve: str | None, plan: Decided) -> bool:
+    """Whether the ``plan`` may be carried out. Raises PlanChanged if another plan was approved."""
     if approve is not None:
-        require_approved(stream, approve, digest)
+        require_approved(where, approve, plan)
     return approve is not None
 
 

@@ -22,7 +22,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.origin import rollback_of
-from sessionizer.state.restores.rollback_plan import rollback_digest
+from sessionizer.state.restores.rollback_plan import decide_rollback
 
 
 def run(command: Rollback, shared: Shared) -> None:
@@ -37,7 +37,7 @@ def run(command: Rollback, shared: Shared) -> None:
         return
     if pending is None:  # refused before Spark starts
         _, before, leaves = rollback_of(where)
-        is_approved(stream, shared.approve, rollback_digest(stream, leaves, before))
+        is_approved(where, shared.approve, decide_rollback(stream, leaves, before))
     from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 

@@ -57,7 +57,7 @@ def run(command: Seed, shared: Shared) -> None:
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
         typed.carry_out(None, _OtherPlan(command.plan(decision)), f"{command.name} by another plan")
-    approved = is_approved(stream, shared.approve, pending.digest if pending else decision.digest)
+    approved = is_approved(where, shared.approve, pending or decision)
     with working_spark(command.name, where, shared.master) as spark:
         reader = HistoryReader(spark, spec, examine(spark, spec, where.platform), source, decision, where.platform)
         runner = SeedRunner(spark=spark, home=where, say=say, command=command, reader=reader)

@@ -22,7 +22,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.switch_plan import require_switch, switch_digest
+from sessionizer.state.lineages.switch_plan import decide_switch, require_switch
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def run(command: Switch, shared: Shared) -> None:
     if pending is None and start is not None:  # refused before Spark starts
         committed = read_committed_batch(where)
         require_switch(changes_between(list_decisions(committed.spec), decisions_of(spec)))
-        digest = switch_digest(stream, committed.lineage, spec_fingerprint(spec), start, terms)
-        is_approved(stream, shared.approve, digest)
+        decision = decide_switch(stream, committed.lineage, spec_fingerprint(spec), start, terms)
+        is_approved(where, shared.approve, decision)
     from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
 
     with working_spark(command.name, where, shared.master) as spark:

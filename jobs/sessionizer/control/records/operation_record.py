@@ -8,15 +8,16 @@ execution whether the plan still holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
-from sessionizer.home.json_file import RecordFile, have_folder
+from sessionizer.home.json_file import Record, RecordFile, have_folder
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import uri_of
@@ -60,7 +61,7 @@ class OperationRecord(JsonRecord):
     that it has made active, or given the spec, None before that. ``counts`` is the number of rows that leave each
     table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options``
     are the command's other options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms),
-    such as ``LeaseHeld: stream …``.
+    such as ``LeaseHeld: stream …``. ``decided`` has the fields that the digest covers, none in an earlier release.
     """
 
     id: str
@@ -83,6 +84,7 @@ class OperationRecord(JsonRecord):
     outcome: Ending | None = None
     failure: str | None = None
     failed_at: int | None = None
+    decided: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
@@ -132,13 +134,7 @@ def write_operation(home: StreamHome, record: OperationRecord) -> None:
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
     """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
-    folder = OPERATION_FILE.folder(home)
-    try:
-        names = record_names(folder, "[!.]*.json")
-    except OSError as error:
-        raise unreachable(folder, error) from error
-    found = (RecordFile(folder / name, OperationRecord).require() for name in names)
-    return [record for record in found if record is not None]
+    return _read_all(home, OPERATION_FILE)
 
 
 def pending_operation(home: StreamHome) -> OperationRecord | None:
@@ -161,7 +157,8 @@ class PlanRecord(JsonRecord):
     """A plan of a ``verb``, approved by ``digest``. ``text`` is the plan in lines, for people.
 
     ``savepoint`` is the savepoint that it uses, if any. ``options`` are the command's other options, as typed.
-    ``possible`` tells whether it could be executed. ``made_at`` is epoch ms.
+    ``possible`` tells whether it could be executed. ``made_at`` is epoch ms. ``decided`` has the fields that the digest
+    covers, none in an earlier release.
     """
 
     request: str
@@ -173,6 +170,7 @@ class PlanRecord(JsonRecord):
     text: str
     made_at: int
     options: str = ""
+    decided: Mapping[str, Any] = field(default_factory=dict)
 
 
 PLAN_FILE: Final = ControlFile("plans/{}.json", PlanRecord, key="request")
@@ -195,3 +193,18 @@ def require_plan(home: StreamHome, request: str) -> PlanRecord:
     if plan is None:
         raise DamagedFile(uri_of(file.path), "it is gone")
     return plan
+
+
+def read_plans(home: StreamHome) -> list[PlanRecord]:
+    """Read all kept plans. Raises DamagedFile, ControlUnreachable."""
+    return _read_all(home, PLAN_FILE)
+
+
+def _read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
+    folder = file.folder(home)
+    try:
+        names = record_names(folder, "[!.]*.json")
+    except OSError as error:
+        raise unreachable(folder, error) from error
+    found = (RecordFile(folder / name, file.kind).require() for name in names)
+    return [record for record in found if record is not None]

@@ -66,4 +66,5 @@ def _approve_rollback(runner: RollbackRunner) -> OperationRecord:
     """Make the record of a rollback, which was approved with the command whose lineage failed."""
     plan = runner.look()
     plan.require_possible()
-    return new_operation(runner.home, Rollback.name, plan.digest, f"{BY_CANARY}{plan.leaves[0]}", plan.leaves)
+    by = f"{BY_CANARY}{plan.leaves[0]}"
+    return new_operation(runner.home, Rollback.name, plan.digest, by, plan.leaves, decided=plan.decided)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sessionizer.checkpoint.file_lists import SeenFile
+from sessionizer.control.plan_changes import list_differences
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
@@ -104,7 +105,8 @@ class HistoryReader:
             known = examine_data_json(folder / f"{_TAKEN}.json")
         value: dict[str, Any] = json.loads(json.dumps(known.value))
         if value["decided"] != _digest_decision(self.decision):
-            raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest)
+            differences = list_differences(value.get("fields", {}), self.decision.decided)
+            raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest, differences)
         return HistoryResults(
             location=uri_of((folder / value["own"] if "own" in value else folder) / _TAKEN),
             figures=Figures(**value["figures"]),
@@ -128,6 +130,7 @@ class HistoryReader:
         return {
             "digest": self.decision.digest,
             "decided": _digest_decision(self.decision),
+            "fields": self.decision.decided,
             "spec": document_of(self.spec),
             "figures": asdict(figures),
             "time_mode": kept.time_mode,

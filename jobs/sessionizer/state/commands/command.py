@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
+from sessionizer.control.plan_changes import Decided
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -62,14 +64,6 @@ def option(flag: str | None, title: str | None, help: str, *, default: Any = Non
     return field(default=default, metadata={_OPTION: declared})
 
 
-class Decided(Protocol):
-    """Decision of a command."""
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-
-
 class Decision(Decided, Protocol):
     """Decision that is shown to a user, with its consequences."""
 
@@ -101,6 +95,11 @@ class Plan(Generic[Chosen_co]):
     def digest(self) -> str:
         """Digest of the decision."""
         return self.decision.digest
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return self.decision.decided
 
     @property
     def is_possible(self) -> bool:

@@ -12,7 +12,7 @@ from sessionizer.home.json_record import json_keys, typed_digest
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sessionizer.lineage.canary.judge import Terms
 
@@ -38,9 +38,14 @@ class LossPlan:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
         decided = ("stream", "lineage", "fingerprint", "lost")
         chosen = {name: value for name, value in asdict(self, dict_factory=json_keys).items() if name in decided}
-        return typed_digest({**chosen, **digest_terms(self.canary)})
+        return {**chosen, **digest_terms(self.canary)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

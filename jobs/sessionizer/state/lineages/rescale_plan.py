@@ -15,7 +15,7 @@ from sessionizer.home.json_record import json_keys, typed_digest
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sessionizer.lineage.canary.judge import Terms
     from sessionizer.state.lineages.committed_batch import CommittedBatch
@@ -66,9 +66,14 @@ class RescalePlan:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
         decided = asdict(self, dict_factory=json_keys)
         del decided["batch_id"], decided["trial"]
-        return typed_digest({**decided, **digest_terms(self.canary)})
+        return {**decided, **digest_terms(self.canary)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys, typed_digest
@@ -101,7 +102,12 @@ class SwitchPlan:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        return switch_digest(self.stream, self.lineage, self.fingerprint, self.start, self.canary)
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return decide_switch(self.stream, self.lineage, self.fingerprint, self.start, self.canary).decided
 
     @property
     def gap_ms(self) -> int | None:
@@ -134,10 +140,10 @@ class SwitchPlan:
         yield "  no table is changed, and no session is closed"
 
 
-def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, canary: Terms | None) -> str:
-    """Compute the digest of a plan before it is made: neither source is looked at."""
+def decide_switch(stream: str, lineage: str, fingerprint: str, start: Start, canary: Terms | None) -> DecidedFields:
+    """Return the decision of a plan before it is made: neither source is looked at."""
     decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
-    return typed_digest({**decided, **digest_terms(canary)})
+    return DecidedFields({**decided, **digest_terms(canary)})
 
 
 def require_switch(changes: tuple[Change, ...]) -> None:

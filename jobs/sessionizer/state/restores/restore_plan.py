@@ -61,13 +61,18 @@ class Decision:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
         decided = asdict(self, dict_factory=json_keys)
         if not self.excluded_ranges:
             del decided["left_out"]
         if self.moved_to is None:
             del decided["moved_to"]
         del decided["trial"]
-        return typed_digest({**decided, **digest_terms(self.canary)})
+        return {**decided, **digest_terms(self.canary)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,11 @@ class RestorePlan:
     def digest(self) -> str:
         """Digest of the decision."""
         return self.decision.digest
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return self.decision.decided
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.json_record import typed_digest
+from sessionizer.control.plan_changes import DecidedFields
 from sessionizer.state.restores.restore_plan import consequences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sessionizer.state.restores.restore_plan import Replay
     from sessionizer.state.restores.row_changes import RowsOfTable
@@ -40,7 +40,12 @@ class RollbackPlan:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
-        return rollback_digest(self.stream, self.leaves, self.lineage)
+        return decide_rollback(self.stream, self.leaves, self.lineage).digest
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return decide_rollback(self.stream, self.leaves, self.lineage).decided
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
@@ -56,6 +61,6 @@ class RollbackPlan:
         yield from consequences(self.tables, self.replay)
 
 
-def rollback_digest(stream: str, leaves: str, lineage: str) -> str:
-    """Compute the digest of a plan before it is made: no table is read."""
-    return typed_digest({"stream": stream, "leaves": leaves, "lineage": lineage})
+def decide_rollback(stream: str, leaves: str, lineage: str) -> DecidedFields:
+    """Return the decision of a plan before it is made: no table is read."""
+    return DecidedFields({"stream": stream, "leaves": leaves, "lineage": lineage})

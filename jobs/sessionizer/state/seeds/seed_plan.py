@@ -84,9 +84,14 @@ class Decision:
     @property
     def digest(self) -> str:
         """Digest of the decision: 16 hex digits, the same on any machine."""
+        return typed_digest(self.decided)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
         decided = asdict(self, dict_factory=json_keys)
         del decided["trial"]
-        return typed_digest({**decided, **(digest_terms(self.canary) if self.leaves else {})})
+        return {**decided, **(digest_terms(self.canary) if self.leaves else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,11 @@ class SeedPlan:
     def digest(self) -> str:
         """Digest of the decision."""
         return self.decision.digest
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return self.decision.decided
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""

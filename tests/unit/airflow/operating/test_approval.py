@@ -12,6 +12,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
 from sessionizer.control.records.operation_record import Reached, keep_plan_of, write_operation
+from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.duration import HOUR
 from sessionizer_airflow.alerting.alert import Kind
@@ -26,7 +27,14 @@ from sessionizer_airflow.operating.approval import (
     name_of,
     subject_of,
 )
-from sessionizer_airflow.operating.failing import Left, failure_alert, tell_of_failure
+from sessionizer_airflow.operating.failing import (
+    PLAN_AGAIN,
+    RUN_AGAIN,
+    Left,
+    failure_alert,
+    how_to_mend,
+    tell_of_failure,
+)
 from sessionizer_airflow.operating.request import Request
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
@@ -190,6 +198,14 @@ def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go
     assert unknown.reason == f"restore, {standing}: its worker was lost"
     assert go_on in unknown.what_to_do
     assert ("sessionizer abandon clicks" in unknown.what_to_do) is may_give_up
+
+
+@pytest.mark.parametrize("kind", [PlanChanged, StreamMovedOn])
+def test_a_plan_that_does_not_hold_is_made_anew_before_it_is_approved(kind: type[SessionizerError]) -> None:
+    """The remedy of the command line would approve first."""
+    assert how_to_mend(kind.remedy, RUN_AGAIN) == PLAN_AGAIN
+    assert how_to_mend("mend", RUN_AGAIN).endswith(RUN_AGAIN)
+    assert how_to_mend(kind.remedy, "clear").endswith("clear")
 
 
 def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path, reviewed: Reviewed) -> None:

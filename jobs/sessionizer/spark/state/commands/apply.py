@@ -242,7 +242,9 @@ def upgrade_copy(runner: ApplyRunner, plan: Plan[UpgradePlan], by: str) -> Strea
     """
     command, leaves = runner.command, ("", NO_BATCH)
     with new_copy(runner.home) as copy:
-        record = new_operation(copy.home, command.name, plan.digest, by, leaves, options=command.recorded())
+        record = new_operation(
+            copy.home, command.name, plan.digest, by, leaves, options=command.recorded(), decided=plan.decided
+        )
         write_operation(copy.home, record)  # a new lineage removes the results of any that is not pending
         execute(Operation(copy.home, record, lambda: None), replace(runner, home=copy.home, copy=copy))
         copy.write_spec(copy.spec(runner.spec))
