@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.verdicts.judge import judge
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.migrations.graph import revisions_before_head
 
@@ -72,8 +72,7 @@ class SpecDiff:
         else:
             count = len(self.differences)
             yield f"stream {self.stream}: {count} difference{'' if count == 1 else 's'}, digest {self.digest}"
-        for each in self.differences:
-            yield from (f"  {line}" for line in each.lines())
+        yield from (f"  {line}" for line in describe_differences(self.differences))
         if self.unseen:
             yield f"  not seen: {', '.join(self.unseen)}"
 

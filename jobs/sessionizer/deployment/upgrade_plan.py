@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.releases import ReleaseChoice
-from sessionizer.deployment.verdicts.verdict import Verdict
+from sessionizer.deployment.verdicts.verdict import Verdict, describe_differences
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -196,8 +196,7 @@ class UpgradePlan:
             yield f"{settled}: nothing to {self.request.verb}"
             return
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
-        for each in self.differences:
-            yield from (f"  {line}" for line in each.lines())
+        yield from (f"  {line}" for line in describe_differences(self.differences))
         if any(self.bundle):
             yield f"  DAG bundle: {' → '.join(dict.fromkeys(each or 'unknown' for each in self.bundle))}"
         if not self.is_possible:

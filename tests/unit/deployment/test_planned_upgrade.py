@@ -20,7 +20,7 @@ from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.approval import approve_spec
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts.engine import STATE
-from sessionizer.errors import EngineChanged, NotAccepted, PlanChanged, UnreadableLineage
+from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
 from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
@@ -239,3 +239,16 @@ def test_a_kept_plan_is_compared_with_the_edited_spec(home: StreamHome, lineage:
         error = typed(home, "upgrade", edited, "--approve", digest, *options).exception
         assert isinstance(error, PlanChanged)
         reviewed(", ".join(each for each in error.differences if not each.startswith("spec: ")))
+
+
+@pytest.mark.parametrize("verb", ["apply", "upgrade"])
+def test_an_approved_plan_that_is_impossible_says_why_once(home: StreamHome, lineage: str, verb: str) -> None:
+    folder = write_spec(home, source={**clicks_spec()["source"], "path": "elsewhere"})
+    told: dict[str, Any] = json.loads(typed(home, verb, folder, "--json").stdout)
+    shown = typed(home, verb, folder)
+    assert (shown.exception, shown.output.count("sessionizer switch clicks")) == (None, 1)
+    refused = typed(home, verb, folder, "--approve", told["digest"])
+    assert isinstance(refused.exception, InvalidSpec)
+    assert "sessionizer switch clicks" in str(refused.exception)
+    assert "sessionizer switch clicks" not in refused.output
+    assert json.loads(typed(home, verb, folder, "--approve", told["digest"], "--json").stdout) == told

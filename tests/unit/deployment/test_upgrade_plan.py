@@ -127,3 +127,15 @@ def test_the_digest_is_of_what_is_decided() -> None:
 def test_what_a_rollback_can_do_is_said(reviewed: Reviewed) -> None:
     reviewed(plan(GROUPS).rollback)
     assert "no rollback" in plan(GAP).rollback
+
+
+def test_a_sentence_about_several_differences_is_said_once_after_them() -> None:
+    """Another source differs in up to three fields, each with the same cause and the same way out."""
+    of_source = [
+        Difference(name, "source re-pointed", "a", "b", Verdict.INCOMPATIBLE, "elsewhere", "switch")
+        for name in ("source.format", "source.path")
+    ]
+    lines = [line.strip() for line in plan(of_source[0], GAP, of_source[1]).lines()]
+    assert (lines.count("elsewhere"), lines.count("switch")) == (1, 1)
+    assert lines[1:3] == [each.line for each in of_source]
+    assert GAP.reason in lines

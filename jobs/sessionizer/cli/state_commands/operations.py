@@ -116,10 +116,13 @@ class TypedCommand:
     def take_up(self, plan: Plan[Decision]) -> bool:
         """Show the ``plan``, and keep it if asked to. Return whether it is approved.
 
-        Raises PlanChanged if another plan was approved.
+        Raises PlanChanged if another plan was approved. Raises the error of an approved plan that is impossible. Such a
+        plan is not shown, because its lines say the same as the error.
         """
         approvable: Decided = self.pending or plan
         shared, digest = self.shared, approvable.digest
+        if self.pending is None and shared.approve == digest and not shared.as_json:
+            plan.require_possible()
         offer = Offer(
             command=self.command,
             plan=plan,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.stream_spec.decisions import Change, Document
@@ -58,11 +58,25 @@ class Difference:
         """Return the difference for programs."""
         return {**asdict(self), "verdict": str(self.verdict)}
 
-    def lines(self) -> list[str]:
-        """Describe the difference for a reader of the plan."""
-        shown = f"{self.name}: {_shown(self.before)} → {_shown(self.now)}"
-        first = f"{self.verdict:<12} {shown} ({self.kind})"
-        return [first, *(f"{'':<12} {each}" for each in (self.reason, self.remedy) if each)]
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Sentences about it: the reason, then the remedy."""
+        return tuple(each for each in (self.reason, self.remedy) if each)
+
+    @property
+    def line(self) -> str:
+        """Name the difference in one line."""
+        return f"{self.verdict:<12} {self.name}: {_shown(self.before)} → {_shown(self.now)} ({self.kind})"
+
+
+def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
+    """Describe the differences for a reader of the plan. A sentence about several of them is said once, after them."""
+    alike: dict[tuple[str, ...], list[Difference]] = {}
+    for each in differences:
+        alike.setdefault(each.said or (each.name,), []).append(each)
+    for found in alike.values():
+        yield from (each.line for each in found)
+        yield from (f"{'':<12} {sentence}" for sentence in found[0].said)
 
 
 @dataclass(frozen=True, slots=True)
