@@ -18,7 +18,7 @@ from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line
-from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, reader_of_bytes
+from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, read_bytes
 from sessionizer.spark.ingest.file_source.files import read_files
 from sessionizer.spark.ingest.file_source.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
@@ -109,7 +109,7 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
     if source.format != "files":
         return None
     path, limit = path_for_reader(uri), spec.rules.max_event_bytes
-    if _failure(lambda: reader_of_bytes(spark).load(path).select(F.crc32("content"))) is not None:
+    if _failure(lambda: read_bytes(spark, [uri]).select(F.crc32("content"))) is not None:
         return None
     return _failure(lambda: read_files(spark.read, source, path, limit))
 

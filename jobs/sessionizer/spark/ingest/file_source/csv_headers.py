@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.spark.failures.query_failure import other_header, other_length
 from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
 from sessionizer.spark.ingest.file_source.file_sizes import local_path, path_for_reader
-from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS
+from sessionizer.spark.ingest.file_source.files import checksum_options
 from sessionizer.spark.ingest.file_source.lines import parse_declared_columns
 
 if TYPE_CHECKING:
@@ -98,5 +98,5 @@ def _is_told(line: str, comment: str | None) -> bool:
 
 def _first_line_by_spark(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
     by_line = {"lineSep": options["linesep"]} if "linesep" in options else {}
-    lines = spark.read.format("text").options(**WITHOUT_CHECKSUMS, **by_line).load(path_for_reader(uri))
+    lines = spark.read.format("text").options(**checksum_options(uri), **by_line).load(path_for_reader(uri))
     return next((row.value for row in lines.take(100) if _is_told(row.value, options.get("comment"))), None)

@@ -9,12 +9,12 @@ from urllib.parse import unquote, urlparse
 from pyspark.errors import AnalysisException
 
 from sessionizer.lineage.excluded_ranges import file_position
-from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS, literal
+from sessionizer.spark.ingest.file_source.files import checksum_options, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def sizes_of(spark: SparkSession, uris: Sequence[str]) -> dict[str, int | None]:
@@ -34,9 +34,10 @@ def path_for_reader(uri: str) -> str:
     return literal(unquote(uri))
 
 
-def reader_of_bytes(spark: SparkSession) -> DataFrameReader:
-    """Return a reader of files as they are."""
-    return spark.read.format("binaryFile").options(**WITHOUT_CHECKSUMS)
+def read_bytes(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """Read files of one file system as they are: ``path, modificationTime, length, content``."""
+    reader = spark.read.format("binaryFile").options(**checksum_options(uris[0]))
+    return reader.load([path_for_reader(uri) for uri in uris])
 
 
 def _size(path: Path) -> int | None:
@@ -50,7 +51,7 @@ def _sizes_elsewhere(spark: SparkSession, uris: Sequence[str]) -> dict[str, int 
     if not uris:
         return {}
     try:
-        files = reader_of_bytes(spark).load([path_for_reader(uri) for uri in uris])
+        files = read_bytes(spark, uris)
         found = {unquote(file_position(row.path)): row.length for row in files.select("path", "length").collect()}
     except AnalysisException:  # one of them is gone
         if len(uris) == 1:

@@ -34,12 +34,10 @@ _READER_OPTIONS: Final = frozenset(name.lower() for name in OF_FILES)
 _LINE_SEPARATOR: Final = "linesep"
 _NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
 """By default Spark skips a file that is a week older than the newest it knows, without a warning."""
-WITHOUT_CHECKSUMS: Final = {
+_WITHOUT_CHECKSUMS: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Options of a reader of local files. Hadoop's checksum of a file has a name that Hadoop cannot parse if the file's
-name has a colon, and the file could not be opened (docs/adr/0130)."""
 _MORE_THAN_ITSELF: Final = re.compile(r"([\\\[\]{}*?])")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -51,7 +49,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     """
     reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
-    reader = reader.options(**_NEVER_TOO_OLD).options(**WITHOUT_CHECKSUMS).options(**reader_options)
+    reader = reader.options(**_NEVER_TOO_OLD).options(**checksum_options(path)).options(**reader_options)
     of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
     if source.encoding in ("text", "json"):
         lines = drop_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
@@ -66,6 +64,17 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
     nothing = F.lit(None).cast("string")
     return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+
+
+def checksum_options(place: str) -> dict[str, str]:
+    """Return options of a reader of local files at ``place``, a path or a URI. None for files in a store.
+
+    Hadoop's checksum of a file has a name that Hadoop cannot parse if the file's name has a colon, and the file could
+    not be opened (docs/adr/0130). A store has no such checksums. Hadoop keeps its first client of a store for the life
+    of a JVM, with the options of the reader that made it: with these, no state would ever be loaded from that store.
+    """
+    is_local = "://" not in place or place.startswith("file:")
+    return dict(_WITHOUT_CHECKSUMS) if is_local else {}
 
 
 def _lines(reader: Reader, path: str) -> DataFrame:
