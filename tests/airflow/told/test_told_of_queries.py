@@ -78,7 +78,19 @@ def column_added(stage: Stage) -> None:
     stage.write_spec(spec)
 
 
+def key_groups_changed(stage: Stage) -> None:
+    stage.write_spec(clicks_spec() | {"key_groups": 6})
+
+
 DEATHS = {
+    "a field was changed that a start cannot apply": Death(
+        "ChangeRefused",
+        key_groups_changed,
+        clicks_spec(),
+        next=True,
+        names="sessionizer rescale clicks",
+        flags=("--apply",),
+    ),
     "a column was added that open sessions lack": Death(
         "NotAccepted", column_added, clicks_spec(), next=True, names="mapping.payload.agent", flags=("--apply",)
     ),
