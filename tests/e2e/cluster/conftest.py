@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.launch_record import read_launch
 from sessionizer.home.roots import CONTROL_VARIABLE
-from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
-from support.cluster.scripted import supervisor_of_scripted_drivers
 from support.cluster.site import HERE, Site
+from support.cluster.supervisors import end_newest_driver, environment_of, supervisor_of_scripted_drivers
 from support.processes.live_airflow import Platform, tolerant
 
 if TYPE_CHECKING:
@@ -41,9 +39,7 @@ def supervisor(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setenv(name, value)
     found = supervisor_of_scripted_drivers(site, tmp_path)
     yield found
-    launch = read_launch(found.home)
-    if launch is not None:
-        found.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+    end_newest_driver(found)
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +68,7 @@ def platform(clicks: ClusterStage, running_yarn: Yarn) -> Iterator[Platform]:
     installation = Installation(
         root=stage.root,
         settings={
-            **Site.of(running_yarn, stage.root, stage.home, drivers_see_it=stage.control is None).environment,
-            **({} if stage.control is None else {CONTROL_VARIABLE: stage.control}),
-            "SESSIONIZER_STREAMS": str(stage.streams),
-            "SESSIONIZER_DATA": stage.data or "",
+            **environment_of(clicks, running_yarn),
             "SESSIONIZER_STARTUP_GRACE": "3 minutes",
             # a new executor takes its time to come: a driver that waits for one does not hang
             "SESSIONIZER_STALE_LIMIT": "1 minute",

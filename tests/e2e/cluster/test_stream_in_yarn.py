@@ -25,7 +25,7 @@ def test_a_stream_lives_in_yarn_and_hdfs_as_on_one_machine(
     first = platform.wait_for_driver(seconds=DRIVER_SECONDS)
     platform.wait_for_watch()
     clicks.wait_until_all_is_in()
-    executors_see_no_control(platform, running_yarn)
+    executors_see_no_control(platform.installation.platform_home, running_yarn)
     assert states(running_yarn, first) == ["RUNNING"]
 
     platform.clear()

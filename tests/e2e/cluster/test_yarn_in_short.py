@@ -6,33 +6,40 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
+from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
 from support.cluster.site import HERE
-from support.faults.airflow_faults import has_stopped
+from support.cluster.supervisors import newest_driver_works, supervisor_of
 
 if TYPE_CHECKING:
     from sessionizer_airflow.supervision.act import Supervisor
     from support.cluster.cluster_stage import ClusterStage
-    from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
 
 
-def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(
-    clicks: ClusterStage, running_yarn: Yarn, platform: Platform
-) -> None:
+def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage, running_yarn: Yarn) -> None:
+    """Without Airflow, whose start takes longer than all of this; `test_stream_in_yarn` has one."""
     clicks.bring(4)
-    platform.api.unpause(platform.dag)
-    uid = platform.wait_for_driver(seconds=DRIVER_SECONDS)
-    executors_see_no_control(platform, running_yarn)
-    platform.wait_for_watch()
-    clicks.wait_until_all_is_in()
-    assert states(running_yarn, uid) == ["RUNNING"]
-    platform.run_now(f"{platform.stream}.stop")
-    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
-    wait_until(lambda: states(running_yarn, uid) == ["FINISHED"], STOPPED_SECONDS, "the end of the application")
+    with supervisor_of(clicks, running_yarn) as supervisor:
+        home = supervisor.home
+        supervisor.settle()
+        wait_until(lambda: newest_driver_works(home), DRIVER_SECONDS, "a driver that works")
+        launch = read_launch(home)
+        assert launch is not None
+        executors_see_no_control(clicks.stage.home, running_yarn)
+        clicks.wait_until_all_is_in()
+        assert supervisor.settle() == Adopt(launch.uid, "RUNNING")
+        write_desired(home, DesiredState.STOPPED, by="a test", why="")
+        assert isinstance(supervisor.settle(), StandBy)
+        wait_until(lambda: states(running_yarn, launch.uid) == ["FINISHED"], STOPPED_SECONDS, "its application's end")
+        ended = EXIT_FILE.of(home, launch.uid).read()
+        assert ended is not None
+        assert ended.outcome is ExitOutcome.STOPPED
     clicks.assert_exact()
 
 

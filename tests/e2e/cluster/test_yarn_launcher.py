@@ -12,21 +12,19 @@ import pytest
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
 from support.cluster.containers import states
-from support.cluster.scripted import PATIENT_ENOUGH
 from support.cluster.site import APART, DRIVERS_HOST, HERE
+from support.cluster.supervisors import PATIENT_ENOUGH, newest_driver_works
 from support.expected.heard import Heard
 from support.expected.supervision_records import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.act import Supervisor
     from support.cluster.site import Site
     from support.processes.yarn import Yarn
@@ -43,15 +41,10 @@ def eventually(condition: Callable[[], object], seconds: float = 240.0) -> None:
 
 def working(supervisor: Supervisor) -> str:
     """The driver that is there once one works."""
-    eventually(lambda: works(supervisor.home))
+    eventually(lambda: newest_driver_works(supervisor.home))
     launch = read_launch(supervisor.home)
     assert launch is not None
     return launch.uid
-
-
-def works(home: StreamHome) -> bool:
-    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
-    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
 
 
 def replaced(supervisor: Supervisor, uid: str) -> bool:

@@ -25,9 +25,11 @@ def states(yarn: Yarn, uid: str) -> list[str]:
     return [app["state"] for app in found.get("app", [])]
 
 
-def executors_see_no_control(platform: Platform, yarn: Yarn) -> None:
-    """Nor do their Python workers; the driver does. And our package is on no path of theirs but the one handed on."""
-    home = platform.installation.platform_home
+def executors_see_no_control(home: Path, yarn: Yarn) -> None:
+    """Nor do their Python workers; the driver does. And our package is on no path of theirs but the one handed on.
+
+    ``home`` is the platform's.
+    """
     seen = {process: names_in(Path(f"/proc/{process.pid}/root{home}")) for process in yarn.processes()}
     executors = [process for process in seen if is_executor(process)]
     assert executors

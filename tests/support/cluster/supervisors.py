@@ -1,25 +1,37 @@
-"""A supervisor whose drivers YARN runs for real, without Spark's work in them."""
+"""Supervisors in the process of a test. YARN runs their drivers, with or without Spark's work in them."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sessionizer.home.stream_home import StreamHome
+import pytest
+
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.project import Folders, Project
+from sessionizer_airflow.launching.launcher import DriverTraces
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.cluster.site import Site
 from support.expected.heard import Heard
 from support.places import REPOSITORY, SUPPORT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from support.cluster.site import Site
+    from sessionizer.home.stream_home import StreamHome
+    from support.cluster.cluster_stage import ClusterStage
+    from support.processes.yarn import Yarn
 
 PATIENT_ENOUGH = SupervisionPolicy(
     startup_grace_ms=90_000, stale_limit_ms=4_000, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=3
 )
+BUSY_MACHINE = SupervisionPolicy(startup_grace_ms=180_000, stale_limit_ms=60_000)
+"""Limits for drivers with Spark's work, which wait for a new executor."""
 
 
 def supervisor_of_scripted_drivers(site: Site, folder: Path) -> Supervisor:
@@ -29,11 +41,52 @@ def supervisor_of_scripted_drivers(site: Site, folder: Path) -> Supervisor:
     (application / "main.py").symlink_to(SUPPORT / "processes" / "scripted_driver.py")
     (application / "sessionizer").symlink_to(REPOSITORY / "jobs" / "sessionizer")
     project = Project(application=application / "main.py", streams=site.platform, jars=folder, home=site.platform)
+    return supervisor_in(project, PATIENT_ENOUGH)
+
+
+@contextmanager
+def supervisor_of(clicks: ClusterStage, yarn: Yarn) -> Iterator[Supervisor]:
+    """It launches the drivers of ``clicks`` as Airflow does, in Airflow's environment. The last of them is killed."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in environment_of(clicks, yarn).items():
+            environment.setenv(name, value)
+        found = supervisor_in(Project.from_environment(), BUSY_MACHINE)
+        yield found
+        end_newest_driver(found)
+
+
+def environment_of(clicks: ClusterStage, yarn: Yarn) -> dict[str, str]:
+    """Where the stream's folders are, and the cluster that its drivers run on."""
+    stage = clicks.stage
+    return {
+        **Site.of(yarn, stage.root, stage.home, drivers_see_it=stage.control is None).environment,
+        **({} if stage.control is None else {CONTROL_VARIABLE: stage.control}),
+        HOME_VARIABLE: str(stage.home),
+        "SESSIONIZER_STREAMS": str(stage.streams),
+        "SESSIONIZER_DATA": stage.data or "",
+    }
+
+
+def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
+    """The supervisor of the stream ``clicks``, as Airflow makes it. What it says is heard."""
     return Supervisor(
         stream="clicks",
-        home=StreamHome.of(site.platform, "clicks"),
-        folders=Folders(home=site.platform, streams=site.platform),
+        home=project.home_of("clicks"),
+        folders=project.folders,
         launcher=ConnectionLauncher(project=project),
-        policy=PATIENT_ENOUGH,
+        policy=policy,
         say=Heard(),
     )
+
+
+def end_newest_driver(supervisor: Supervisor) -> None:
+    """Kill the driver that was launched last, if it is there."""
+    launch = read_launch(supervisor.home)
+    if launch is not None:
+        supervisor.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+
+
+def newest_driver_works(home: StreamHome) -> bool:
+    """Whether the driver that was launched last has committed a batch."""
+    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
+    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
