@@ -38,9 +38,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # what comes once a minute in life is to come in a test that takes less
         "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
         # room for what a test leaves behind at once: a tenth of this JVM's time was its collection, 100 MB at a time
-        "spark.driver.extraJavaOptions": f"{QUICK_JVM} -Xmn512m",
+        # and no process between it and each `chmod` that Hadoop starts for a file
+        "spark.driver.extraJavaOptions": f"{QUICK_JVM} -Xmn512m -Djdk.lang.Process.launchMechanism=VFORK",
         # the plan of each query is written down for a page that no test shows
         "spark.sql.ui.explainMode": "simple",
+        # so are the tasks that run, ten times a second
+        "spark.ui.liveUpdate.period": "10s",
+        # and for each call of a column's method, its place in the Python code
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     session = spark_session("tests", master="local[2]", extra=settings)
     yield session
