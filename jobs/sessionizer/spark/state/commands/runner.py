@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
+    from sessionizer.control.plan_changes import Decided
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.commands.command import Decided, Plan
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.state_transfer import StateTransfer
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.stream_spec.document.stream import StreamSpec
