@@ -1,4 +1,4 @@
-"""Typed commands in any order, some of them killed: what `status` advises leads on, and each event is there once."""
+"""Typed commands in any order, some killed or frozen: what `status` advises leads on, and each event is there once."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_typed_in_any_order(tmp_path: Path) -> None:
         stream.require_exact()
     finally:
         user.kill_driver()
-        log.warning("typed: %s, killed: %s", dict(user.typed), dict(user.killed))
-        log.warning("advised: %s, exit codes: %s", dict(user.advised), dict(user.codes))
+        user.answers.log()
+        log.warning("advised: %s", dict(user.advised))

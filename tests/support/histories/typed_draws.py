@@ -6,16 +6,24 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.lineage.drained import examine_drain
+from support.histories.typed_moments import Moment, draw_rollback_moment
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.histories.typed_user import TypedUser
 
 NAME: Final = "clicks"
+QUERY_STARTS: Final = 2
+DRAINING: Final = 3
+"""Number of steps that a driver has told when its query starts, and when it begins to drain."""
+KILLED_DRIVERS: Final = 3
+"""After so many the canary of a lineage has failed."""
 WEIGHTS: Final = {
-    "bring": 4, "read": 4, "start": 3, "stop": 1, "save": 4, "restore": 6, "exclude": 2, "rollback": 3, "rescale": 4,
-    "apply": 4, "upgrade": 3, "switch": 2, "seed": 0.5, "abandon": 0.5, "look": 1, "doctor": 0.3, "edit": 4,
-    "break": 1, "advice": 2,
+    "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 5, "rescale": 4,
+    "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "seed": 0.1, "abandon": 0.3, "look": 0.3,
+    "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5, "fail_canary": 2,
 }  # fmt: skip
 
 
@@ -45,13 +53,24 @@ class TypedDraws:
         user.follow_operation()
         user.require_settled()
         user.stream.bring(1)
+        if user.chance.random() < 0.5:
+            self._cut_drain()
         for _ in range(8):
-            answer = user.ask("run", NAME, "--until", "drained")
-            if answer.code == 0:
+            answer = user.type("run", NAME, "--until", "drained")
+            drain = examine_drain(user.stream.home)
+            if drain is not None and drain.is_over:
                 return
             user.follow_advice()
             user.require_settled()
         raise AssertionError(answer.text)
+
+    def _cut_drain(self) -> None:
+        """Kill a driver that drains, and type a command that changes the state."""
+        user = self.user
+        user.cut("run", NAME, "--until", "drained", at=Moment(DRAINING, user.chance.uniform(0, 2)))
+        draw: Callable[[], None] = user.chance.choice([self._restore, self._rescale, self._rollback, self._upgrade])
+        draw()
+        user.follow_operation()
 
     def _bring(self) -> None:
         self.user.stream.bring(self.user.chance.randint(1, 3))
@@ -94,11 +113,12 @@ class TypedDraws:
         self.user.approve("rescale", NAME, "--key-groups", str(groups), *self._canary())
 
     def _apply(self) -> None:
-        new = ["--new-lineage"] if self.user.chance.random() < 0.3 else []
+        new = ["--new-lineage"] if self.user.chance.random() < 0.4 else []
         self.user.approve("apply", NAME, *new)
 
     def _upgrade(self) -> None:
-        self.user.approve("upgrade", NAME)
+        new = ["--new-lineage"] if self.user.chance.random() < 0.5 else []
+        self.user.approve("upgrade", NAME, *new, *self._canary())
 
     def _switch(self) -> None:
         user, before = self.user, self.user.stream.folder
@@ -112,6 +132,23 @@ class TypedDraws:
 
     def _seed(self) -> None:
         self.user.type("seed", NAME, "--history", "source")
+
+    def _start_over(self) -> None:
+        self.user.approve("seed", NAME, "--history", "source", "--backfill", "--start-over")
+
+    def _promote(self) -> None:
+        self.user.type("promote", NAME)
+
+    def _fail_canary(self) -> None:
+        """Let the canary of a new lineage fail by killed drivers, and kill those that roll back on their own."""
+        user = self.user
+        user.kill_driver()
+        groups = str(user.chance.choice([2, 3, 4]))
+        user.approve("rescale", NAME, "--key-groups", groups, "--roll-back-if-failed")
+        for _ in range(KILLED_DRIVERS):
+            user.cut("run", NAME, at=Moment(QUERY_STARTS, 0))
+        for _ in range(2):
+            user.cut("run", NAME, "--until", "caught-up", at=draw_rollback_moment(user.chance))
 
     def _abandon(self) -> None:
         self.user.type("abandon", NAME)

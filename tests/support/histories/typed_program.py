@@ -1,7 +1,8 @@
-"""The program `sessionizer` as a user types it: each command a process of its own, which may be killed."""
+"""The program `sessionizer` as a user types it: each command a process of its own, which may be killed or frozen."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 WITHIN_S: Final = 400
 MASTER: Final = "local[2]"
+ELSEWHERE: Final = ("unshare", "--uts", "bash", "-c", 'hostname elsewhere; exec "$@"', "-")
+"""Before a command that is to be on another host: it cannot see whether processes of this one live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,22 @@ class Running:
     def kill(self) -> Self:
         """SIGKILL to the whole group: Python and its JVM. Does nothing to a command that has ended."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self.process.wait()
             self.killed = True
         return self
+
+    def freeze(self) -> None:
+        """SIGSTOP to the whole group."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT to the whole group."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def end(self, within_s: float = WITHIN_S) -> Answer:
         """Wait for its end. Fails if it takes too long."""
@@ -87,26 +102,16 @@ class TypedProgram:
     logs: Path
     _typed: int = 0
 
-    def start(self, *words: str) -> Running:
-        """Type the command. Returns at once."""
+    def start(self, *words: str, elsewhere: bool = False) -> Running:
+        """Type the command, on another host if ``elsewhere``. Returns at once."""
         self._typed += 1
         places = {"SESSIONIZER_HOME": self.home, "SESSIONIZER_STREAMS": self.streams, "SESSIONIZER_MASTER": MASTER}
         variables = environment() | {name: str(value) for name, value in places.items()}
         variables["SESSIONIZER_JARS"] = os.environ["SESSIONIZER_JARS"]
         files = [self.logs / f"{self._typed:03}-{words[0]}.{kind}" for kind in ("out", "err")]
-        command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), *words]
+        command = [*(ELSEWHERE if elsewhere else ()), sys.executable, str(REPOSITORY / "jobs" / "main.py"), *words]
         with files[0].open("wb") as stdout, files[1].open("wb") as stderr:
             process = subprocess.Popen(
                 command, stdout=stdout, stderr=stderr, env=variables, cwd=self.logs, start_new_session=True
             )
         return Running(words, process, stdout=files[0], stderr=files[1])
-
-    def type(self, *words: str, killed_after_s: float | None = None) -> Answer:
-        """Type the command and wait for its end, or kill it after so many seconds if it has not ended by then."""
-        running = self.start(*words)
-        if killed_after_s is not None:
-            try:
-                running.process.wait(killed_after_s)
-            except subprocess.TimeoutExpired:
-                running.kill()
-        return running.end()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.landed import table_rows
 from support.histories.session_files import EVENTS, SPEC, USERS, lines_of_file, write_session_file
@@ -89,7 +90,7 @@ class TypedStream:
             return
         folder, origin = _folder_of(self.home, active), ORIGIN_FILE.of(self.home, active).require()
         parent = origin.parent if origin is not None else None
-        if parent is None:
+        if origin is None or parent is None or origin.verb == Seed.name:  # it reads its source from the beginning
             self.sources[active] = Source(folder)
             return
         before = self.sources[parent]
