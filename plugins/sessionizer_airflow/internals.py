@@ -7,6 +7,9 @@ every kind of master. Golden files notice when they change.
 The public way to label a task is a template (``map_index_template``), which Airflow renders when a task ends, but not
 when it defers. Then the label is sent over the channel by which a worker's process talks to Airflow.
 
+The public way to read what a task returned is its ``xcom_pull``, which a listener in the scheduler has not. It reads
+the table of return values in the session of its run.
+
 The public way to ask whether a DAG is paused is Airflow's API, for which a worker has no credentials. It asks over the
 same channel.
 """
@@ -23,6 +26,8 @@ from sessionizer.errors import KubernetesSupportMissing, SparkConnectionMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from airflow.models.dagrun import DagRun
 
 
 def resolve_connection(connection: str) -> dict[str, Any]:
@@ -78,3 +83,18 @@ def is_dag_paused(dag: str) -> bool | None:
     except AirflowRuntimeError:
         return None
     return answer.is_paused if isinstance(answer, DagResult) else None
+
+
+def find_returned_tasks(run: DagRun) -> set[str]:
+    """Return the tasks of ``run`` whose return value Airflow has. A run has a session only in a listener.
+
+    The values are not read, because an installation may keep them elsewhere.
+    """
+    from airflow.models.xcom import XCOM_RETURN_KEY, XComModel  # noqa: PLC0415  as above
+    from sqlalchemy.orm import object_session  # noqa: PLC0415
+
+    session = object_session(run)
+    if session is None:
+        return set()
+    kept = XComModel.get_many(run_id=run.run_id, dag_ids=run.dag_id, key=XCOM_RETURN_KEY)
+    return set(session.scalars(kept.with_only_columns(XComModel.task_id)))

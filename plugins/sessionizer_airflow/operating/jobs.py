@@ -175,8 +175,11 @@ class CarryOut(OperateJob):
         call = self.call_of(request, approved.savepoint or None, tuple(shlex.split(approved.options)))
         return call.approved(approved.digest, approved.by)
 
-    def execute(self, context: Context) -> None:
-        """Run the job unless a killed try has done it already. Then start the report."""
+    def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
+        """Run the job unless a killed try has done it already. Then start the report.
+
+        It returns a value because the run's note is made of it: a task that a user marked has none.
+        """
         request, approved = read_request(context, self.serves), self._approved(context)
         stream = self.project.home_of(request.stream)
         self.proves = stream, approved.planned_at
@@ -192,6 +195,7 @@ class CarryOut(OperateJob):
         show_label(context, DONE)
         if COMMANDS[request.operation].writes_tables:
             self._announce(context, request, approved, done)
+        return DONE
 
     def next_step(self, request: Request) -> str:
         """Return the next step, by the state in which the command left the stream."""

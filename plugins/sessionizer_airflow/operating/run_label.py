@@ -13,7 +13,7 @@ from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from airflow.sdk import Context
@@ -26,6 +26,8 @@ DONE: Final = "done"
 """Result of a task that did its work. A savepoint's is ``SAVED`` and its id."""
 SAVED: Final = "savepoint "
 CARRY_OUT: Final = "carry_out"
+_WORKERS: Final = frozenset({CARRY_OUT, PROMOTE, TEST_ALERT})
+"""Tasks that do what a form asks for. ``SAVEPOINT`` is another."""
 LONGEST: Final = 200
 """Most characters of a label. Airflow keeps 250."""
 
@@ -60,17 +62,20 @@ def savepoint_of(run_id: str, asked_at: datetime) -> str:
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
 
 
-def result_of(states: Mapping[str, str | None], labels: Mapping[str, str | None], *, succeeded: bool) -> str:
-    """Return the result of a run that is over, by the states and the labels of its tasks.
+def result_of(states: Mapping[str, str | None], returned: Collection[str], savepoint: str, *, succeeded: bool) -> str:
+    """Return the result of a run that is over, by the states of its tasks and the tasks that ``returned`` a value.
 
-    A task that did its work says so in its label. A task that a user marked as successful has no such label.
+    Airflow keeps the return value of a task that did its work until the task runs again. A mark makes none, and changes
+    only the state. ``savepoint``: the id of the savepoint that the run makes.
     """
+    if SAVEPOINT in returned:
+        return f"{SAVED}{savepoint}"
+    if not _WORKERS.isdisjoint(returned):
+        return DONE
     if not succeeded:
         failed = [task for task, state in states.items() if state == "failed"]
         return f"failed at {failed[0]}" if failed else "failed"
-    for task in (SAVEPOINT, CARRY_OUT, PROMOTE, TEST_ALERT):
-        if states.get(task) == "success":
-            result = (labels.get(task) or "").rpartition(ARROW)[2]
-            is_told = result == DONE or result.startswith(SAVED)
-            return result if is_told else f"{task} was marked success and is not done"
+    marked = [task for task in (SAVEPOINT, *_WORKERS) if states.get(task) == "success"]
+    if marked:
+        return f"{marked[0]} was marked success and is not done"
     return "rejected" if states.get("approve") == "success" else "nothing done"

@@ -5,10 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.sdk import DAG
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
 
 from sessionizer_airflow.dag_defaults import OPERATE
 from sessionizer_airflow.listener.run_notes import note_run
@@ -18,6 +24,8 @@ from sessionizer_airflow.operating.run_label import SHOWN, join_label, result_of
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sessionizer_airflow.project import Project
     from support.fixtures.reviewed import Reviewed
 
@@ -41,26 +49,32 @@ def test_a_title_has_verb_stream_and_goal(form: dict[str, Any], title: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("states", "succeeded", "result"),
+    ("states", "returned", "succeeded", "result"),
     [
-        ({"read_form": "success", "savepoint": "success", "carry_out": "skipped"}, True, "savepoint s1"),
-        ({"plan": "success", "approve": "success", "carry_out": "success", "savepoint": "skipped"}, True, "done"),
-        ({"plan": "success", "approve": "success", "carry_out": "skipped", "savepoint": "skipped"}, True, "rejected"),
-        ({"plan": "failed", "approve": "upstream_failed", "carry_out": "upstream_failed"}, False, "failed at plan"),
-        ({"plan": "success", "approve": "success", "carry_out": "failed"}, False, "failed at carry_out"),
-        ({"plan": "skipped"}, False, "failed"),
+        ({"read_form": "success", "savepoint": "success", "carry_out": "skipped"}, "savepoint", True, "savepoint s1"),
+        ({"plan": "success", "approve": "success", "carry_out": "success"}, "carry_out", True, "done"),
+        ({"plan": "success", "approve": "success", "carry_out": "skipped"}, "approve", True, "rejected"),
+        ({"plan": "failed", "approve": "upstream_failed", "carry_out": "upstream_failed"}, "", False, "failed at plan"),
+        ({"plan": "success", "approve": "success", "carry_out": "failed"}, "approve", False, "failed at carry_out"),
+        ({"plan": "skipped"}, "", False, "failed"),
     ],
 )
-def test_a_result_follows_from_the_tasks(states: dict[str, str], succeeded: bool, result: str) -> None:
-    labels = {"savepoint": "savepoint clicks → savepoint s1", "carry_out": f"{WISH} → done"}
-    assert result_of(states, labels, succeeded=succeeded) == result
+def test_a_result_follows_from_the_tasks(states: dict[str, str], returned: str, succeeded: bool, result: str) -> None:
+    assert result_of(states, {returned}, "s1", succeeded=succeeded) == result
 
 
 @pytest.mark.parametrize("task", ["savepoint", "carry_out", "promote", "test_alert"])
-@pytest.mark.parametrize("label", [None, "restore clicks to done", "restore clicks → failed"])
-def test_a_task_that_a_user_marked_is_not_done(task: str, label: str | None, reviewed: Reviewed) -> None:
+def test_a_task_that_a_user_marked_is_not_done(task: str, reviewed: Reviewed) -> None:
     """The job was killed in its middle, or never began. A restore then leaves its stream down."""
-    reviewed(result_of({"approve": "success", task: "success"}, {task: label}, succeeded=True))
+    reviewed(result_of({"approve": "success", task: "success"}, {"approve"}, "s1", succeeded=True))
+
+
+@pytest.mark.parametrize("state", ["success", "failed", "skipped", None])
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_what_is_done_stays_done_whatever_a_user_marks_or_clears(state: str | None, succeeded: bool) -> None:
+    """A cleared approval may be rejected, and a run may be marked."""
+    states = {"approve": "success", "carry_out": state}
+    assert result_of(states, {"approve", "carry_out"}, "", succeeded=succeeded) == "done"
 
 
 WISH = "restore clicks to monday"
@@ -78,6 +92,38 @@ def test_a_run_has_a_note_from_its_beginning_to_its_end() -> None:
     assert run.note == f"{WISH} → failed"
     note_run(run)
     assert run.note == WISH, "it was cleared"
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """A database of Airflow in memory."""
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    DagRun.metadata.create_all(engine)
+    with Session(engine) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("returned", "result"), [("carry_out", "done"), ("approve", "carry_out was marked success")])
+def test_the_note_tells_a_mark_from_work_by_what_the_task_returned(
+    session: Session, returned: str, result: str
+) -> None:
+    run = run_of(RESTORE)
+    session.add(run)
+    session.flush()
+    of_run = {"dag_id": OPERATE, "run_id": RUN, "map_index": -1}
+    session.execute(insert(TaskInstance), [state_of(task) | of_run for task in ("approve", "carry_out")])
+    kept = {"dag_run_id": run.id, "task_id": returned, "key": "return_value", "value": '"x"'}
+    session.execute(
+        insert(XComModel), [kept | of_run, kept | of_run | {"task_id": "carry_out", "key": "skipmixin_key"}]
+    )
+    note_run(run, succeeded=True)
+    assert run.note is not None
+    assert run.note.startswith(f"{WISH} → {result}")
+
+
+def state_of(task: str) -> dict[str, Any]:
+    """Return the row of a task instance that succeeded, or was marked."""
+    return {"id": uuid4(), "task_id": task, "state": "success", "try_number": 1, "pool": "default_pool"}
 
 
 def test_the_note_of_a_user_stays() -> None:
@@ -108,13 +154,12 @@ def test_a_task_is_labelled(project: Project) -> None:
     assert given[SHOWN] == WISH
 
 
-def test_the_id_of_a_savepoint_is_in_label_and_note(project: Project) -> None:
+def test_the_id_of_a_savepoint_is_in_the_note(project: Project) -> None:
     form = {"verb": "savepoint", "stream": "clicks"}
     made = savepoint_of(RUN, ASKED_AT)
     arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert made in arguments
-    label = join_label(title_of(form), f"savepoint {made}")
-    assert result_of({"savepoint": "success"}, {"savepoint": label}, succeeded=True) == f"savepoint {made}"
+    assert result_of({"savepoint": "success"}, {"savepoint"}, made, succeeded=True) == f"savepoint {made}"
 
 
 def test_a_label_fits_into_its_column_with_its_result() -> None:
