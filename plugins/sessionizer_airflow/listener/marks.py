@@ -89,7 +89,7 @@ def _stop(dag_id: str, run_id: str, why: str) -> None:
     watch, desired = WATCH_FILE.of(home).read(), DESIRED_FILE.of(home).examine().value
     if watch is not None and watch.is_past(run_id):
         log.info("%s: the run is over, its stream is left as it is", why)
-    elif desired is None or desired.state is DesiredState.RUNNING:
+    elif desired is None or desired.state is not DesiredState.STOPPED:
         stop_for_good(home, why, log.info)
 
 

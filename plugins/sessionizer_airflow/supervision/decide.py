@@ -127,12 +127,13 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
 def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """Decide for a stream that should not run: ask its driver to stop, and end a driver that does not answer.
 
-    In maintenance a command has the stream, and stops the driver itself. The lease's owner may be that command.
+    While a command has the stream, the command stops the driver itself. The lease's owner may be that command, also if
+    a user has stopped the stream meanwhile.
     """
     driver, desired = situation.driver, situation.desired
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
-    if desired.state is DesiredState.MAINTENANCE:
+    if desired.state is DesiredState.MAINTENANCE or situation.unfinished is not None:
         return _leave_alone(situation, why, policy, now_ms)
     if driver is not None and driver.state is State.STALLED:
         return _judge_live(driver, record, policy, now_ms)

@@ -31,7 +31,7 @@ NOT_WORKING: Final = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 class Situation:
     """Desired state of the stream, and its driver.
 
-    ``unfinished``: the command that has the stream, if the stream is in maintenance. ``unstarted``: the lineage, if the
+    ``unfinished``: the command that has the stream, unless the stream should run. ``unstarted``: the lineage, if the
     driver did not bring it to a batch and no other has since a command changed it.
     """
 
@@ -55,10 +55,10 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     """
     driver = read_status(home, now_ms, Timeouts(policy.startup_grace_ms, policy.stale_limit_ms))
     desired = read_desired(home)
-    in_maintenance = desired.state is DesiredState.MAINTENANCE
+    is_wanted = desired.state is DesiredState.RUNNING
     return Situation(
         desired=desired,
         driver=driver if driver.uid else None,
-        unfinished=read_unfinished(home, driver.owner, now_ms) if in_maintenance else None,
+        unfinished=None if is_wanted else read_unfinished(home, driver.owner, now_ms),
         unstarted=examine_unstarted(home) if driver.batch_id is None and driver.state in NOT_WORKING else None,
     )

@@ -18,7 +18,7 @@ from airflow.listeners.spec import dagrun
 
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
@@ -294,6 +294,19 @@ def test_a_mark_is_heard_where_it_is_made(
     emit(home, state, previous=None, operator="SuperviseStream")
     assert read_desired(home).state is DesiredState.STOPPED
     assert stop_requested(home, uid)
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_mark_while_a_command_has_the_stream_is_heard_after_it(
+    state: str, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
+    write_desired(home, DesiredState.MAINTENANCE, by="alice", why="restore", afterwards=DesiredState.RUNNING)
+    emit(home, state, previous=None, operator="SuperviseStream")
+    end_maintenance(home, DesiredState.RUNNING, by="alice", why="restore: it is over")
+    desired = read_desired(home)
+    assert (desired.state, desired.by) == (DesiredState.STOPPED, "a user of Airflow")
 
 
 @pytest.mark.parametrize(("previous", "operator"), [("running", "SuperviseStream"), (None, "SetDesiredState")])

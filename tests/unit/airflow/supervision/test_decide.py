@@ -95,6 +95,19 @@ def test_in_maintenance_whoever_has_the_stream_is_left_alone(state: State) -> No
     assert decision.why.endswith("MAINTENANCE (by alice, restore)")
 
 
+@pytest.mark.parametrize("state", list(State))
+def test_a_command_whose_stream_a_user_stopped_meanwhile_is_left_alone(state: State) -> None:
+    """The command may be the owner of the lease, and hang for a while."""
+    command = UnfinishedOperation(
+        key="1", title="restore", process="pid 7", is_at_work=True, last_sign_ms=NOW, go_on="clear its task"
+    )
+    stopped = Desired(DesiredState.STOPPED, by="DAG clicks.stop")
+    situation = Situation(desired=stopped, driver=driver(state), unfinished=command)
+    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, StandBy)
+    assert decision == StandBy(decision.why), "it is asked to stop, or called unattended"
+
+
 UNATTENDED_MS = POLICY.unattended_after_ms
 
 
