@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 
-from sessionizer.control.records.operation_record import PlanRecord, require_plan
+from sessionizer.control.records.operation_record import IN_AIRFLOW, PlanRecord, require_plan
 from sessionizer.errors import TerminalError
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.document.duration import duration_from, format_duration
@@ -118,7 +118,7 @@ class ApprovePlan(ApprovalOperator):
         if window is not None and window.policy is UpgradePolicy.APPLY and not plan.options:
             self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
             show_label(context, "approved by its policy")
-            return asdict(Approved.of(plan, f"policy apply, window {window.hours}"))
+            return asdict(Approved.of(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}"))
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
         self.response_timeout = timedelta(milliseconds=patience_ms)
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms)
@@ -135,7 +135,7 @@ class ApprovePlan(ApprovalOperator):
         if not is_approved:
             return None
         _, plan = self._asked(context)
-        return asdict(Approved.of(plan, f"{by} (Airflow)"))
+        return asdict(Approved.of(plan, f"{by}{IN_AIRFLOW}"))
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
         try:

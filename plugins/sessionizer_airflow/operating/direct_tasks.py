@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
@@ -84,4 +85,4 @@ class SendTestAlert(DirectTask):
 
 def find_requester(context: Context) -> str:
     """Return the user who started the run."""
-    return f"{context['dag_run'].triggering_user_name or 'an unnamed user'} (Airflow)"
+    return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"

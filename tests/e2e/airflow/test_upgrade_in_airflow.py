@@ -316,7 +316,7 @@ def test_a_window_carries_out_what_needs_nobody(upgrading: Upgrading) -> None:
         return len(records) > operations and records[-1].outcome is Ending.DONE
 
     wait_until(done, 600, "an upgrade that a window began")
-    assert read_operations(visits.platform.home)[-1].by == f"policy apply, window {ALWAYS}"
+    assert read_operations(visits.platform.home)[-1].by == f"policy apply, window {ALWAYS} (Airflow)"
     alerts = [each for each in told(visits.platform.told) if each["kind"] == "upgrade_waits"]
     assert [each["stream"] for each in alerts if each["stream"] == "visits"]
     visits.platform.run_now("sessionizer.maintenance")

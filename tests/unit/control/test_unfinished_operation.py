@@ -30,7 +30,7 @@ PENDING = OperationRecord(
     id="20260101T000000-abcdef",
     verb="restore",
     stream="clicks",
-    by="olga",
+    by="olga (Airflow)",
     digest="13a24ec4dd774b6d",
     savepoint="monday",
     lineage_from="L1",
@@ -129,6 +129,11 @@ def test_people_read_how_to_go_on(reviewed: Reviewed) -> None:
     reviewed(unfinished.go_on)
     reviewed(unfinished.standing)
     assert "clicks.start" in found(DEAD, None).go_on
+
+
+def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> None:
+    for by in ("olga", "the trial of lineage L1"):
+        reviewed(found(DEAD, replace(PENDING, by=by)).go_on)
 
 
 def test_a_process_that_hangs_is_named() -> None:

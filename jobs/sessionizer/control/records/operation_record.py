@@ -41,6 +41,8 @@ class Reached(StrEnum):
     ACTIVATED = "activated"
 
 
+IN_AIRFLOW: Final = " (Airflow)"
+"""End of the name of a user, or of a policy, that approved an operation in Airflow. Its run has a task to clear."""
 POINT_OF_NO_RETURN: Final = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
 """The last stage before the tables change, by command. Other commands change nothing that counts before their end."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation
 from sessionizer.control.timeouts import MINUTE, STALE_AFTER_MS
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import Verb, dag_id
@@ -143,8 +143,8 @@ def _go_on(stream: str, pending: OperationRecord | None) -> str:
         start = f"or run {dag_id(stream, Verb.START)} to run the stream as it is"
         return f"run its command again, {start}; to give it up: `{abandon_command(stream)}`"
     given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(stream)}`"
-    typed = f"`{pending.command}`"
-    return f"clear its task carry_out in Airflow, or run {typed}: it resumes where it was{given_up}"
+    clear = "clear its task carry_out in Airflow, or " if pending.by.endswith(IN_AIRFLOW) else ""
+    return f"{clear}run `{pending.command}`: it resumes where it was{given_up}"
 
 
 def abandon_command(stream: str) -> str:

@@ -75,7 +75,7 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
     found = approve(placed).execute(run_at(placed, monkeypatch, 10))
     assert found is not None
     assert (found["digest"], found["options"]) == (PLAN.digest, "")
-    assert found["by"] == "policy apply, window Sun 03:00-05:00"
+    assert found["by"] == "policy apply, window Sun 03:00-05:00 (Airflow)"
 
 
 def test_the_policy_apply_approves_no_plan_with_options(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def begun(home: StreamHome, *, minutes_ago: int, desired: DesiredState = Desired
     """Record a restore that had taken rows back, and had its last sign then."""
     home.prepare()
     then = epoch_ms() - minutes_ago * MINUTE
-    fresh = new_operation(home, "restore", "13a24ec4dd774b6d", "olga", ("L1", 4), savepoint="monday")
+    fresh = new_operation(home, "restore", "13a24ec4dd774b6d", "olga (Airflow)", ("L1", 4), savepoint="monday")
     record = replace(fresh, begun_at=then, step=Reached.TAKEN_BACK, step_at=then)
     write_operation(home, record)
     write_desired(home, desired, by="olga", why="restore to monday")
