@@ -85,7 +85,7 @@ def status(
 
 def _lines(view: StreamView) -> list[str]:
     """Return the facts for which no column has room."""
-    lines = [line for line in (view.running, view.advice, view.operation_line) if line]
+    lines = [line for line in (view.running, view.advice, view.stopped_line, view.operation_line) if line]
     lines += _findings(view)
     if view.other_python is not None:
         lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")

@@ -30,11 +30,13 @@ def advice_on(
     supervision: SupervisionRecord | None,
     unfinished: UnfinishedOperation | None,
     *,
+    supervised: bool,
     is_drained: bool = False,
 ) -> str | None:
     """Return the advice on the driver that was ``seen``. None if there is no problem. The supervisor's words go first.
 
-    ``unfinished``: the command that has the stream. ``is_drained``: the stream is over, and refuses every driver.
+    ``unfinished``: the command that has the stream. ``supervised``: a supervisor in Airflow starts the drivers.
+    ``is_drained``: the stream is over, and refuses every driver.
     """
     if unfinished is not None:
         return _describe_operation(unfinished)
@@ -44,7 +46,7 @@ def advice_on(
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    return _describe_driver(home, seen, supervised=supervision is not None, is_drained=is_drained)
+    return _describe_driver(home, seen, supervised=supervised, is_drained=is_drained)
 
 
 def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool, is_drained: bool) -> str | None:
@@ -52,7 +54,8 @@ def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool, 
         return _describe_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
         return _describe_end(home, seen, supervised=supervised)
-    return (None if is_drained else _describe_desired_state(home.name, seen)) or _find_warning(seen)
+    differs = None if is_drained else _describe_desired_state(home.name, seen, supervised=supervised)
+    return differs or _find_warning(seen)
 
 
 def _describe_operation(unfinished: UnfinishedOperation) -> str:
@@ -82,12 +85,16 @@ def _describe_supervisor(name: str, seen: DriverStatus, record: SupervisionRecor
 
 def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
     """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
-    how = f"{_unpause(name)}, if it is paused"
-    return f"{record.last_failure}. What to do: {name_stream(record.remedy, name)}. To resume: {how}"
+    return f"{record.last_failure}. What to do: {name_stream(record.remedy, name)}. To resume: {_wake(name)}"
 
 
 def _unpause(name: str) -> str:
     return f"unpause the DAG {dag_id(name, Verb.SUPERVISE)}"
+
+
+def _wake(name: str) -> str:
+    """Say how to have the supervisor act, which starts the next driver."""
+    return f"{_unpause(name)} if it is paused, and check that Airflow's scheduler and triggerer run"
 
 
 def _describe_end(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str:
@@ -112,7 +119,7 @@ def _cause(seen: DriverStatus, problem: StartProblem | None) -> tuple[Cause, str
 def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     if cause.for_good:
         return ""
-    how = f"{_unpause(name)}, if it is paused" if supervised else f"`sessionizer run {name}`"
+    how = _wake(name) if supervised else f"`sessionizer run {name}`"
     if cause.verdict is Verdict.TERMINAL:
         return f", then {how}"
     return f"; to resume: {how}"
@@ -131,12 +138,13 @@ def _shown_by(seen: DriverStatus) -> str:
     return f"no sign for {describe_duration(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
 
 
-def _describe_desired_state(name: str, seen: DriverStatus) -> str | None:
+def _describe_desired_state(name: str, seen: DriverStatus, *, supervised: bool) -> str | None:
     """Say how the stream differs from its desired state. None if no desired state was ever set."""
     if seen.is_as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
     if seen.desired.state is DesiredState.RUNNING:
-        return f"{seen.desired.by} wants it RUNNING, but nothing drives it: `sessionizer run {name}`"
+        how = _wake(name) if supervised else f"`sessionizer run {name}`"
+        return f"{seen.desired.by} wants it RUNNING, but nothing drives it: {how}"
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"
 
 

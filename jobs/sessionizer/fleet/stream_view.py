@@ -6,8 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import remedy_for
+from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import DamagedFile
 from sessionizer.fleet.health.verdict import StreamHealth
+from sessionizer.home.clock import moment_text
+from sessionizer.home.names import Verb, dag_id
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -125,6 +128,18 @@ class StreamView:
             f"driver {self.owner.uid}{process} of stream {self.name} runs, but no spec describes it (renamed or "
             f"removed?): run `{self.stop_command}`, or put the spec back"
         )
+
+    @property
+    def stopped_line(self) -> str | None:
+        """Line about a stream that a user has stopped: who, when, why, and how to start it. None for any other."""
+        desired = self.driver.desired if self.driver is not None and self.driver.is_as_desired else None
+        if desired is None or desired.state is not DesiredState.STOPPED or not desired.at:
+            return None
+        if self.unfinished is not None or self.drain is not None:
+            return None
+        why = f" ({desired.why})" if desired.why else ""
+        how = f"run {dag_id(self.name, Verb.START)}, or without Airflow `sessionizer run {self.name}`"
+        return f"stopped by {desired.by} at {moment_text(desired.at)}{why}. To start it: {how}"
 
     @property
     def stop_command(self) -> str:

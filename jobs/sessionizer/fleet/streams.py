@@ -111,7 +111,14 @@ def view_spec(
         home=home,
         driver=driver,
         supervision=supervision,
-        advice=advice_on(home, driver, supervision, unfinished, is_drained=records.is_drained),
+        advice=advice_on(
+            home,
+            driver,
+            supervision,
+            unfinished,
+            supervised=supervision is not None or bool(has_watched_spec(home)),
+            is_drained=records.is_drained,
+        ),
         changes=records.changes,
         waiting=waiting,
         waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
@@ -169,7 +176,7 @@ def view_home(home: StreamHome) -> StreamView:
         specified=bool(has_watched_spec(home)),
         driver=driver,
         supervision=supervision,
-        advice=advice_on(home, driver, supervision, unfinished) if unfinished else None,
+        advice=advice_on(home, driver, supervision, unfinished, supervised=False) if unfinished else None,
         unfinished=unfinished,
     )
     if view.is_orphan:

@@ -12,14 +12,14 @@ from sessionizer.cli.app import app
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import PAUSE_FILE, PauseRecord
+from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, PauseRecord, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary, write_canary
 from sessionizer.lineage.canary.judge import Outcome
@@ -237,6 +237,29 @@ def test_a_drained_stream_is_offered_nothing_that_it_refuses(platform: Platform)
     shown = platform.call("status").stdout
     assert "visits: drained: over since" in shown
     assert not any(command in shown for command in offered)
+
+
+def test_a_stopped_stream_says_who_stopped_it_and_how_to_start_it(platform: Platform, reviewed: Reviewed) -> None:
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    why = "task visits.supervise.supervise was marked success"
+    desired = write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
+    assert "To start it" not in platform.call("status").stdout, "it runs so far"
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+    reviewed(below_table(platform), moment=moment_text(desired.at))
+    write_operation(home, new_operation(home, "rescale", "0123456789abcdef", "al", ("a", 1)))
+    assert "To start it" not in platform.call("status").stdout, "a start would be refused"
+
+
+def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform, reviewed: Reviewed) -> None:
+    """A restore may end while the triggerer is away. Without a failed driver the supervisor has no record."""
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+    write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
+    assert "sessionizer run visits" in platform.call("status").stdout
+    WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    reviewed(below_table(platform))
 
 
 def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform, reviewed: Reviewed) -> None:
