@@ -10,7 +10,7 @@ import pytest
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
-from sessionizer.errors import LineageLeft
+from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.streams import one_stream
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.judge import Outcome, Terms
@@ -138,3 +138,19 @@ def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: 
     (stage.feed / "bad.json").unlink()
     drain(spark, stage)
     assert_as_defined(stage, clicks)
+
+
+def test_a_driver_whose_canary_fails_ends_with_the_error_and_its_remedy(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path / "moved", clicks_spec())
+    write_click_files(tmp_path / "clicks", files=2)
+    files = sorted((tmp_path / "clicks").iterdir())
+    stage.bring(files[:1])
+    catch_up(spark, stage)
+    stage.write_spec({**clicks_spec(), "mapping": REFUSING})
+    reseed(spark, stage, canary=Terms(batches=1))
+    stage.bring(files[1:])
+    with DriverProcess.start(stage, "unfit") as driver:
+        assert driver.wait() == LineageUnfit.exit_code, driver.said
+    _, said, after = driver.said.partition("\nremedy: ")
+    assert said
+    assert len(after.splitlines()) == 1, after

@@ -23,7 +23,7 @@ from sessionizer.lineage.canary.canary_watch import CanaryWatch
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.spark.driver.batch_files import require_folder
-from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
 from sessionizer.spark.driver.housekeeping.housekeeping import Housekeeping
 from sessionizer.spark.driver.options import WILL_DRAIN, Until
 from sessionizer.spark.driver.preparation import Preparation
@@ -68,6 +68,7 @@ class DriverLoop:
         self._signals, self._say = signals, say
         self._canary: CanaryWatch | None = None
         self._heartbeat = HeartbeatWriter(home, lease)
+        self._listener = ProgressListener(self._heartbeat)
         self._gate = StopGate(self._must_stop)
         self._watch = QueryWatch(self._heartbeat, self._gate, self._lease_watch, home, running.spec.source)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
@@ -133,6 +134,7 @@ class DriverLoop:
             home=self._home,
             gate=self._gate,
             heartbeat=self._heartbeat,
+            listener=self._listener,
             permit=self._lease_watch.require,
             tables=self._tables,
         )
@@ -140,7 +142,7 @@ class DriverLoop:
 
     def query_has_ended(self) -> bool:
         """Cut the query off if it still runs, after any failure to watch it. False if it would not end."""
-        return self._query is None or cut_off(self._query)
+        return self._query is None or cut_off(self._query, self._listener)
 
     def ends_with(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver reports after ``error`` ended its life. The history is written before."""

@@ -194,10 +194,12 @@ class HeartbeatWriter:
 
 
 class ProgressListener(StreamingQueryListener):
-    """A listener that passes on Spark's events about one query."""
+    """A listener that passes on Spark's events about a driver's queries."""
 
     def __init__(self, heartbeat: HeartbeatWriter) -> None:
         self._heartbeat = heartbeat
+        self._ended = set[str]()
+        self._heard = threading.Condition()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Ignore it: the first beat comes with the first batch, until then the driver is starting."""
@@ -211,7 +213,19 @@ class ProgressListener(StreamingQueryListener):
         self._heartbeat.note_idle()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Ignore it, because the driver notices by itself."""
+        """Note it as the last event of its query."""
+        with self._heard:
+            self._ended.add(str(event.runId))
+            self._heard.notify_all()
+
+    def wait_for_end(self, run_id: str, within_s: float) -> bool:
+        """Wait for the last event of an ended query, and return whether it came.
+
+        Spark reports a little later than the query ends. If this process is gone by then, Spark prints a Java stack
+        trace for each event, and the last batch is in no history.
+        """
+        with self._heard:
+            return self._heard.wait_for(lambda: run_id in self._ended, within_s)
 
 
 def _epoch_ms(instant: str | None) -> int | None:

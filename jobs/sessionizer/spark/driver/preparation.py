@@ -16,7 +16,6 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.executors import require_fit_executors
-from sessionizer.spark.driver.heartbeat_writer import ProgressListener
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import start_python_workers
 from sessionizer.spark.ingest.guarded_source import SourceMemory
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
     from sessionizer.spark.driver.stop_gate import StopGate
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.spark.sinks.table_check import TableCheck
@@ -45,12 +44,14 @@ class Preparation:
     """The parts that a driver prepares its query with.
 
     ``permit`` returns only while the lease is ours. ``tables``: the check of the tables, as far as their files told.
+    ``listener`` gets Spark's events about the query.
     """
 
     running: RunningSpec
     home: StreamHome
     gate: StopGate
     heartbeat: HeartbeatWriter
+    listener: ProgressListener
     permit: Callable[[], None]
     tables: TableCheck
 
@@ -70,7 +71,7 @@ class Preparation:
             self.tables.check_with_delta(spark)
             source = require_source(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
-        spark.streams.addListener(ProgressListener(self.heartbeat))
+        spark.streams.addListener(self.listener)
         lineage = self._lineage_to_go_on_in(lineage)
         note_source_ids(self.home, lineage, source)
         self._note_fingerprint(spark, lineage)

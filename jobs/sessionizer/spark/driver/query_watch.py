@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
     from sessionizer.control.lease.watch import LeaseWatch
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
     from sessionizer.spark.driver.stop_gate import StopGate
     from sessionizer.stream_spec.document.source import Source
 
 POLL_S: Final = 0.25
 POLL_OF_A_STORE_S: Final = 1.0
 """Seconds between two looks at records in a store, because each look is a few requests, which may be paid for."""
+HEARD_WITHIN_S: Final = 5.0
+"""Seconds that an ended query's last events may take."""
 STUCK_AFTER_MS: Final = 600_000
 """A driver that is to stop waits no longer than this (ms) for a batch without progress."""
 
@@ -81,12 +83,17 @@ class QueryWatch:
         query.stop()
 
 
-def cut_off(query: StreamingQuery) -> bool:
-    """End a query at any point, and return whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises."""
+def cut_off(query: StreamingQuery, listener: ProgressListener) -> bool:
+    """End a query at any point, and return whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises.
+
+    The ``listener`` has all events of an ended query then, unless Spark is slow to send them.
+    """
     try:
+        run_id = str(query.runId)
         query.stop()
     except PySparkException:
         return False  # it did not end in time
     except (JavaUnreachable, OSError):
         return True  # there is no JVM any more
+    listener.wait_for_end(run_id, HEARD_WITHIN_S)
     return True
