@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage, running_yarn: Yarn) -> None:
-    """Without Airflow, whose start takes longer than all of this; `test_stream_in_yarn` has one."""
+    """The test does without Airflow, whose start takes longer than all of this. `test_stream_in_yarn` has one."""
     clicks.bring(4)
     with supervisor_of(clicks, running_yarn) as supervisor:
         home = supervisor.home

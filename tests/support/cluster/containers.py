@@ -26,7 +26,7 @@ def states(yarn: Yarn, uid: str) -> list[str]:
 
 
 def executors_see_no_control(home: Path, yarn: Yarn) -> None:
-    """Nor do their Python workers; the driver does. And our package is on no path of theirs but the one handed on.
+    """Fail if an executor or its Python workers see the control store, which the driver sees, or our package's source.
 
     ``home`` is the platform's.
     """

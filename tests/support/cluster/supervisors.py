@@ -46,7 +46,7 @@ def supervisor_of_scripted_drivers(site: Site, folder: Path) -> Supervisor:
 
 @contextmanager
 def supervisor_of(clicks: ClusterStage, yarn: Yarn) -> Iterator[Supervisor]:
-    """It launches the drivers of ``clicks`` as Airflow does, in Airflow's environment. The last of them is killed."""
+    """A supervisor that launches the drivers of ``clicks`` as Airflow does. The last of them is killed at the end."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in environment_of(clicks, yarn).items():
             environment.setenv(name, value)
@@ -56,7 +56,7 @@ def supervisor_of(clicks: ClusterStage, yarn: Yarn) -> Iterator[Supervisor]:
 
 
 def environment_of(clicks: ClusterStage, yarn: Yarn) -> dict[str, str]:
-    """Where the stream's folders are, and the cluster that its drivers run on."""
+    """The variables that name the stream's folders and the cluster that its drivers run on."""
     stage = clicks.stage
     return {
         **Site.of(yarn, stage.root, stage.home, drivers_see_it=stage.control is None).environment,
