@@ -79,9 +79,9 @@ def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[
     If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if
     a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
     because a supervisor would otherwise start it before that. From a silent owner on another host, which may be dead,
-    the lease is taken over. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing
-    has been changed, and the desired state is set back, unless an operation is pending. Raises LeaseLost if another
-    process took the lease. That process sets the desired state.
+    the lease is taken over. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing has been changed, and the desired
+    state is set back, unless an operation is pending. Raises LeaseLost if another process took the lease. That process
+    sets the desired state.
     """
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:

@@ -53,22 +53,37 @@ class Decided(Protocol):
         """Digest of the decision: 16 hex digits, the same on any machine."""
 
 
-@dataclass(frozen=True)
-class DecidedFields:
-    """Decision of a command before its plan is made: the fields that are ``decided``."""
+class DigestOfDecided:
+    """Base of a decision whose digest is computed from its ``decided`` fields."""
 
-    decided: Mapping[str, Any] = field(default_factory=dict)
+    __slots__ = ()
+
+    if (
+        TYPE_CHECKING
+    ):  # a subclass has a property, or a field of a dataclass, which would take a property for its default
+
+        @property
+        def decided(self) -> Mapping[str, Any]:
+            """Fields that the digest covers."""
 
     @property
     def digest(self) -> str:
-        """Digest of the decision."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         return typed_digest(self.decided)
+
+
+@dataclass(frozen=True)
+class DecidedFields(DigestOfDecided):
+    """Decision of a command before its plan is made: the fields that are ``decided``."""
+
+    decided: Mapping[str, Any] = field(default_factory=dict)
 
 
 def require_approved(home: StreamHome, approved: str, now: Decided, known: Mapping[str, Any] | None = None) -> None:
     """Raise PlanChanged unless the digest of the plan ``now`` is the ``approved`` one.
 
-    ``known``: the decided fields of the approved plan, if the caller has them.
+    ``known``: the decided fields of the approved plan, if the caller has them. The record of an operation is not on
+    disk before its first step.
     """
     if approved != now.digest:
         before = known or find_decided(home, approved)
@@ -87,7 +102,7 @@ def find_decided(home: StreamHome, digest: str) -> Mapping[str, Any]:
 
 
 def list_differences(approved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a text for each field that differs, ``LISTED`` at most. None if one of the plans is unknown. Pure."""
+    """Return a text for each field that differs, ``LISTED`` at most. Empty if one of the plans is unknown. Pure."""
     if not approved or not now:
         return ()
     before, after = (dict(_leaves(json.loads(json.dumps(each)))) for each in (approved, now))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict, describe_differences
 from sessionizer.errors import InvalidSpec, NotAccepted
-from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
 
@@ -63,7 +63,7 @@ class UpgradeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradePlan:
+class UpgradePlan(DigestOfDecided):
     """Plan that ``stream`` goes on by a spec of ``fingerprint`` and by the programs that are installed here.
 
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
@@ -119,16 +119,11 @@ class UpgradePlan:
         return self.changes_something and not self.refused and not self.unaccepted
 
     @property
-    def digest(self) -> str:
-        """Digest of 16 hex digits, the same for the same decision on any machine.
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers.
 
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
-        return typed_digest(self.decided)
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Fields that the digest covers."""
         differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
         on_canary = digest_terms(self.request.canary) if self.anew else {}
         decided = {

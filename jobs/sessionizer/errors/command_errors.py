@@ -57,7 +57,7 @@ class OperationPastReturn(TerminalError):
 class PlanChanged(TerminalError):
     """The plan for ``stream`` now has the digest ``now``, not ``approved``.
 
-    ``differences``: the decided fields that differ, with both values. None if the approved plan was not kept.
+    ``differences``: the decided fields that differ, with both values. Empty if the approved plan was not kept.
     """
 
     title = "the plan has changed"

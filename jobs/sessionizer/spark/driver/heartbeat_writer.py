@@ -218,14 +218,14 @@ class ProgressListener(StreamingQueryListener):
             self._ended.add(str(event.runId))
             self._heard.notify_all()
 
-    def wait_for_end(self, run_id: str, within_s: float) -> bool:
-        """Wait for the last event of an ended query, and return whether it came.
+    def wait_for_end(self, run_id: str, within_s: float) -> None:
+        """Wait for the last event of an ended query, but no longer than ``within_s``.
 
         Spark reports a little later than the query ends. If this process is gone by then, Spark prints a Java stack
         trace for each event, and the last batch is in no history.
         """
         with self._heard:
-            return self._heard.wait_for(lambda: run_id in self._ended, within_s)
+            self._heard.wait_for(lambda: run_id in self._ended, within_s)
 
 
 def _epoch_ms(instant: str | None) -> int | None:

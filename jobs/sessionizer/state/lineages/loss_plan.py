@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _LISTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class LossPlan:
+class LossPlan(DigestOfDecided):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` and resumes without the ``lost`` events.
 
     It goes on by the spec of a ``fingerprint``. ``begins``: the position in the source, as text.
@@ -34,11 +35,6 @@ class LossPlan:
     lost: tuple[str, ...]
     begins: str
     canary: Terms | None = USUAL
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class RescalePlan:
+class RescalePlan(DigestOfDecided):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
 
     ``canary``: terms of the new lineage.
@@ -62,11 +63,6 @@ class RescalePlan:
     def changes_something(self) -> bool:
         """Whether there is anything to do."""
         return self.before != self.now
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:

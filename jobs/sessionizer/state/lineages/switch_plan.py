@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.plan_changes import DecidedFields
+from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchPlan:
+class SwitchPlan(DigestOfDecided):
     """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, for the spec of a ``fingerprint``.
 
     ``changes``: of the spec, in words. ``begins``: the current position of ``start``. ``read_until`` and
@@ -98,11 +98,6 @@ class SwitchPlan:
     excluded_ranges: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     canary: Terms | None = USUAL
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.clock import moment_text
-from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 
@@ -40,7 +41,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(DigestOfDecided):
     """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
     ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
@@ -57,11 +58,6 @@ class Decision:
     excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
     canary: Terms | None = USUAL
     moved_to: str | None = None
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.plan_changes import DecidedFields
+from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
 from sessionizer.state.restores.restore_plan import consequences
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackPlan:
+class RollbackPlan(DigestOfDecided):
     """A decision: ``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``.
 
     It resumes ``lineage`` after ``batch_id``. ``tables``: the rows that leave them. ``replay``: what is read again.
@@ -36,11 +36,6 @@ class RollbackPlan:
     tables: tuple[RowsOfTable, ...]
     replay: Replay
     remarks: tuple[str, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return decide_rollback(self.stream, self.leaves, self.lineage).digest
 
     @property
     def decided(self) -> Mapping[str, Any]:

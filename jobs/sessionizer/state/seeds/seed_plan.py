@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_record import json_keys, typed_digest
+from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class HistoryPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(DigestOfDecided):
     """The approved decision.
 
     ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
@@ -80,11 +81,6 @@ class Decision:
     def keeps_later(self) -> bool:
         """Whether the history keeps events after the moment, because the live source does not bring them."""
         return self.live_from != BEGINNING
-
-    @property
-    def digest(self) -> str:
-        """Digest of the decision: 16 hex digits, the same on any machine."""
-        return typed_digest(self.decided)
 
     @property
     def decided(self) -> Mapping[str, Any]:

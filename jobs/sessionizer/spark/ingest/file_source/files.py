@@ -67,7 +67,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
 
 
 def checksum_options(place: str) -> dict[str, str]:
-    """Return options of a reader of local files at ``place``, a path or a URI. None for files in a store.
+    """Return options of a reader of local files at ``place``, a path or a URI. Empty for files in a store.
 
     Hadoop's checksum of a file has a name that Hadoop cannot parse if the file's name has a colon, and the file could
     not be opened (docs/adr/0130). A store has no such checksums. Hadoop keeps its first client of a store for the life
