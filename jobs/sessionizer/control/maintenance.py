@@ -40,7 +40,7 @@ def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda 
     asked = live_drivers(home)
     for uid in sorted(asked):
         request_stop(home, uid, why)
-        say(f"driver {uid} is asked to stop: {why}")
+        say(f"process {uid} is asked to stop: {why}")
     return asked
 
 

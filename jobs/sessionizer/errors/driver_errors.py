@@ -6,46 +6,50 @@ from sessionizer.errors.tree import TerminalError, TransientError, Verdict
 
 
 class LeaseHeld(TerminalError):
-    """The stream already has a live driver. A second one would corrupt nothing, and is refused."""
+    """A live process, a driver or a command, has the lease of ``stream``. A second one is refused."""
 
     exit_code = 14
-    title = "another driver has the lease"
+    title = "another process has the lease"
     verdict = Verdict.TRANSIENT
-    remedy = "look at the live driver with `sessionizer status`. End it with `sessionizer stop …`"
+    remedy = (
+        "wait until the process ends: `sessionizer status` tells what it does. End a driver with `sessionizer stop …`"
+    )
 
     def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
         self.stream, self.uid, self.pid, self.host = stream, uid, pid, host
-        super().__init__(f"stream {stream!r} already has a live driver: {uid} (pid {pid} on {host})")
+        super().__init__(f"the lease of stream {stream!r} is held by {uid} (pid {pid} on {host})")
 
 
 class LeaseLost(TerminalError):
-    """A newer driver took over (``newest`` token > ours). Rows that we write now could be written twice."""
+    """A newer process took over (``newest`` token > ours). Rows that we write now could be written twice."""
 
     exit_code = 15
-    title = "another driver took over"
+    title = "another process took over the lease"
     verdict = Verdict.TRANSIENT
-    remedy = "do nothing: the other driver continues"
+    remedy = "do nothing: the other process continues"
 
     def __init__(self, stream: str, token: int, newest: int) -> None:
         self.stream, self.token, self.newest = stream, token, newest
         reason = (
-            f"token {newest} is newer" if newest > token else "its lease record is gone or belongs to another driver"
+            f"token {newest} is newer" if newest > token else "its lease record is gone or belongs to another process"
         )
         super().__init__(
-            f"the driver of stream {stream!r} lost the lease: it holds fencing token {token}, but {reason}"
+            f"this process lost the lease of stream {stream!r}: it holds fencing token {token}, but {reason}"
         )
 
 
 class DriverStillRuns(TransientError):
-    """A driver (``uid``) of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
+    """The driver or command ``uid`` of ``stream`` was asked to stop, and had not ended after ``waited_s`` seconds."""
 
     exit_code = 3
-    title = "a driver has not ended yet"
-    remedy = "wait until its batch is over (`sessionizer status`), then try again. Or wait longer with --wait"
+    title = "a process has not ended yet"
+    remedy = (
+        "wait until its batch or command is over (`sessionizer status`), then try again. Or wait longer with --wait"
+    )
 
     def __init__(self, stream: str, uid: str, waited_s: float) -> None:
         self.stream, self.uid, self.waited_s = stream, uid, waited_s
-        super().__init__(f"driver {uid} of stream {stream!r} still runs {waited_s:g} s after the request to stop")
+        super().__init__(f"process {uid} of stream {stream!r} still runs {waited_s:g} s after the request to stop")
 
 
 class QueryFailed(TerminalError):

@@ -20,8 +20,10 @@ DRAINING: Final = 3
 """Number of steps that a driver has told when its query starts, and when it begins to drain."""
 KILLED_DRIVERS: Final = 3
 """After so many the canary of a lineage has failed."""
+CHANGED_BEFORE: Final = 0.7
+"""Share of the upgrades of a spec that is changed before. The others mostly find nothing to do."""
 WEIGHTS: Final = {
-    "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 5, "rescale": 4,
+    "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 8, "rescale": 4,
     "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "seed": 0.1, "abandon": 0.3, "look": 0.3,
     "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5, "fail_canary": 2,
 }  # fmt: skip
@@ -113,10 +115,14 @@ class TypedDraws:
         self.user.approve("rescale", NAME, "--key-groups", str(groups), *self._canary())
 
     def _apply(self) -> None:
+        if self.user.chance.random() < CHANGED_BEFORE:
+            self._edit()
         new = ["--new-lineage"] if self.user.chance.random() < 0.4 else []
         self.user.approve("apply", NAME, *new)
 
     def _upgrade(self) -> None:
+        if self.user.chance.random() < CHANGED_BEFORE:
+            self._edit()
         new = ["--new-lineage"] if self.user.chance.random() < 0.5 else []
         self.user.approve("upgrade", NAME, *new, *self._canary())
 
@@ -147,7 +153,7 @@ class TypedDraws:
         user.approve("rescale", NAME, "--key-groups", groups, "--roll-back-if-failed")
         for _ in range(KILLED_DRIVERS):
             user.cut("run", NAME, at=Moment(QUERY_STARTS, 0))
-        for _ in range(2):
+        for _ in range(3):  # the first of them often only ends
             user.cut("run", NAME, "--until", "caught-up", at=draw_rollback_moment(user.chance))
 
     def _abandon(self) -> None:

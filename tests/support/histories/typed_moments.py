@@ -32,7 +32,7 @@ LINES: Final = {
 OF_NEW_LINEAGE: Final = 6
 """Lines more, if a command makes a new lineage only when asked to."""
 _STEP: Final = re.compile(
-    r"^(?:starting Spark|driver (?=.* asked to stop)|savepoint(?=: )|taking the history|new lineage: \w+"
+    r"^(?:starting Spark|process (?=.* asked to stop)|savepoint(?=: )|taking the history|new lineage: \w+"
     r"|\w+(?=: [\d,]+ rows (?:brought back|deleted))|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
     r"|saving lineage|done: \w+|query starts|draining lineage)",
     re.MULTILINE,

@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease.ledger import write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.lease_record import new_lease
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -24,6 +26,7 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     write_operation,
 )
+from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import (
     DriverStillRuns,
     LeaseHeld,
@@ -34,6 +37,7 @@ from sessionizer.errors import (
     SourceUnreachable,
     StreamRunsAgain,
 )
+from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
 from support.processes.fabricated_platform import make_canary
@@ -146,6 +150,19 @@ def test_what_a_process_carries_out_cannot_be_given_up(platform: Platform, home:
     assert isinstance(abandon(platform), LeaseHeld)
     assert pending_operation(home) == record
     assert read_desired(home).state is DesiredState.MAINTENANCE
+
+
+def test_what_a_silent_host_carried_out_is_given_up_after_a_wait_that_is_told(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = begun(home)
+    unseen = replace(this_process(), host="elsewhere")
+    write_lease(home, new_lease(1, f"restore-{record.id}", unseen, epoch_ms()))
+    monkeypatch.setattr("sessionizer.control.lease.lease.TAKEOVER_AFTER_MS", 300)
+    result = CliRunner().invoke(app, ["abandon", "clicks", "--home", str(platform.home)])
+    assert result.exception is None
+    assert f"restore-{record.id} on elsewhere" in result.stderr
+    assert [each.outcome for each in read_operations(home)] == [Ending.ABANDONED]
 
 
 def test_a_seed_that_is_given_up_leaves_nothing_of_its_history(platform: Platform, home: StreamHome) -> None:

@@ -52,3 +52,8 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
         "over": SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}),
     }
     golden("plans/seed.txt", "\n".join("\n".join((f"# {name}", *plan.lines(), "")) for name, plan in plans.items()))
+
+
+def test_an_error_about_a_history_shows_what_was_typed() -> None:
+    assert HistoryPlace(SOURCE, "files").typed == SOURCE
+    assert HistoryPlace("delta", "/lake/clicks", "version 7").typed == "/lake/clicks"

@@ -75,7 +75,7 @@ def acquire(
     takeover_after_ms: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Lease:
-    """Acquire the lease of the stream for driver ``uid``, which must be this process.
+    """Acquire the lease of the stream for ``uid``, a driver or command, which must be this process.
 
     Exactly one of several callers wins.
 
@@ -95,10 +95,10 @@ def acquire(
         if last is not None:
             held = _is_held(home, last)
             if held is None:
-                owner = f"driver {last.uid or 'unknown'} on {last.host or 'an unknown host'}"
+                owner = f"process {last.uid or 'unknown'} on {last.host or 'an unknown host'}"
                 say(f"{owner} cannot be seen from here: its heartbeat is watched for up to {silence_ms // 1000} s")
             if held or (held is None and not _is_silent(home, last, silence_ms)):
-                raise LeaseHeld(home.name, last.uid or "an unknown driver", last.pid or 0, last.host or "unknown")
+                raise LeaseHeld(home.name, last.uid or "an unknown process", last.pid or 0, last.host or "unknown")
         record = new_lease(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
         if write_lease(home, record):
             sweep(home, uid)

@@ -180,7 +180,7 @@ class HistoryReader:
         return kept.add_payload(types_of(self.examined.guarded.payload))
 
     def _nothing(self) -> NoReturn:
-        raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
+        raise InvalidSpec(FIELD, self.decision.past.typed, "a history with events in it")
 
 
 def spec_of_history(folder: DataPath, spec: StreamSpec) -> StreamSpec:

@@ -57,6 +57,11 @@ class HistoryPlace:
             return f"the stream's own source, {self.place}"
         return f"{self.format} at {self.place}{f', {self.version}' if self.version else ''}"
 
+    @property
+    def typed(self) -> str:
+        """Return what a user types for it."""
+        return SOURCE if self.format == SOURCE else self.place
+
 
 @dataclass(frozen=True, slots=True)
 class Decision(DigestOfDecided):
