@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from traceback import format_exception
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 JOBS = REPOSITORY / "jobs"
 INTERNALS = JOBS / "sessionizer" / "spark" / "internals"
+DECISION = REPOSITORY / "docs" / "adr" / "0070-private-spark-classes-stay-in-one-package.md"
 PRIVATE_NAMES = {
     "_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jwrite", "_jreader", "_jq", "_jsqm", "_sc", "_gateway",
     "_gateway_client", "_statefulProcessorApiClient", "_client_socket", "_streamingCheckpointManager",
@@ -59,10 +61,18 @@ def test_what_it_looks_for_is_what_stands_behind_the_door() -> None:
     assert {"py4j.java_gateway", "pyspark.sql.classic.column"} <= uses
 
 
+def doors() -> list[Path]:
+    return [file for file in INTERNALS.glob("*.py") if file.stem not in SHARED_BY_DOORS]
+
+
+def test_the_decision_lists_each_door() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", DECISION.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(file.stem for file in doors())
+
+
 def test_each_door_says_what_is_private_what_is_public_and_what_is_lost() -> None:
-    doors = [file for file in INTERNALS.glob("*.py") if file.stem not in SHARED_BY_DOORS]
-    assert len(doors) >= 10
-    for file in doors:
+    assert len(doors()) >= 10
+    for file in doors():
         said = ast.get_docstring(ast.parse(file.read_text())) or ""
         assert all(f"**{word}**: " in said for word in ("Private", "Public", "Lost")), file.name
 
