@@ -1,14 +1,16 @@
-"""A stream whose tables, checkpoint, savepoints and records are in S3: killed commands are finished by the same one."""
+"""A stream whose source, tables, checkpoint, savepoints and records are in S3: restarted, and its killed commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from upath import UPath
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.home.data_files import list_names
+from sessionizer.home.roots import uri_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.processes.driver_process import run_to_end
@@ -17,6 +19,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3_000)]
@@ -27,24 +30,38 @@ KILLED_AT = ("new lineage: seeded", "rows deleted", "new lineage: activated")
 
 
 @pytest.fixture
-def stage(tmp_path: Path, s3_folder: str) -> Stage:
-    """A stream that was set up and has not run, with all it owns in S3."""
-    return Stage.set_up(tmp_path, clicks_spec(), data=f"{s3_folder}/lake", control=f"{s3_folder}/control")
+def feed(s3_folder: str) -> UPath:
+    """Return the folder of the source."""
+    return UPath(f"{s3_folder}/feed")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, s3_folder: str, feed: UPath) -> Stage:
+    """Return a stream that was set up and has not run, with its source and all it owns in S3."""
+    spec = clicks_spec()
+    spec["source"]["path"] = uri_of(feed)
+    return Stage.set_up(tmp_path, spec, data=f"{s3_folder}/lake", control=f"{s3_folder}/control")
+
+
+def bring(feed: UPath, files: Iterable[Path]) -> None:
+    """Put the files into ``feed``."""
+    for file in files:
+        (feed / file.name).write_bytes(file.read_bytes())
 
 
 def test_a_restore_killed_at_each_line_that_it_says_is_finished_by_the_same_command(
-    stage: Stage, tmp_path: Path
+    stage: Stage, feed: UPath, tmp_path: Path
 ) -> None:
     files = write_click_files(tmp_path / "clicks", FILES)
     clicks = sorted((tmp_path / "clicks").iterdir())
-    stage.bring(clicks[:SAVED_FILES])
+    bring(feed, clicks[:SAVED_FILES])
     run_to_end(stage, "first", until="caught-up")
     made = TypedCommand.start(stage, ("savepoint", "create"), "--id", "middle", "--hurry")
     assert made.end() == 0, made.said
     left = stage.lineage
     assert left
     then = CheckpointLog(stage.checkpoint).committed()
-    stage.bring(clicks[SAVED_FILES:])
+    bring(feed, clicks[SAVED_FILES:])
     run_to_end(stage, "second", until="caught-up")
     later = landed(stage)
 
