@@ -86,11 +86,11 @@ class Operation:
             with suppress(ControlUnreachable, UnwritablePath, DiskFull):
                 self._write(self.record.failed(error))
 
-    def abandon(self, error: Exception | None = None) -> None:
-        """End the operation, which has changed nothing that counts. ``error`` is the reason."""
+    def abandon(self, error: Exception | None = None, *, by: str | None = None) -> None:
+        """End the operation, which has changed nothing that counts, because of ``error`` or user ``by``."""
         record = self.record if error is None else self.record.failed(error)
         give_back(self.home, record, self.permit)
-        self._write(replace(record, outcome=Ending.ABANDONED))
+        self._write(replace(record, outcome=Ending.ABANDONED, abandoned_by=by))
 
     def _wanted_again(self, what: str) -> None:
         record = self.record

@@ -11,7 +11,9 @@ from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.desired_state import read_desired
+from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
@@ -21,6 +23,7 @@ from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
+from sessionizer_airflow.operating.earlier_tries import ABANDONED, find_abandoner, operation_of
 from sessionizer_airflow.operating.failing import RUN_AGAIN, how_to_mend, read_remains
 from sessionizer_airflow.operating.request import SAVEPOINT, Request
 from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_of, show_label
@@ -186,6 +189,7 @@ class CarryOut(OperateJob):
         done = operation_of(read_operations(stream), approved)
         if done is None:
             if pending_operation(stream) is None:  # a begun one is finished, whatever the time
+                self._require_not_given_up(context, request, approved)
                 require_window(context, self.project.streams, request.stream)
             super().execute(context)
             done = operation_of(read_operations(stream), approved)
@@ -200,6 +204,16 @@ class CarryOut(OperateJob):
     def next_step(self, request: Request) -> str:
         """Return the next step, by the state in which the command left the stream."""
         return read_remains(self.project.home_of(request.stream)).how_to_go_on(request.stream)
+
+    def _require_not_given_up(self, context: Context, request: Request, approved: Approved) -> None:
+        """Raise PersonNeeded if a user gave the plan up between two tries, because a retry must not undo that."""
+        stream = self.project.home_of(request.stream)
+        is_retry = context["ti"].try_number > 1
+        user = find_abandoner(read_operations(stream), read_desired(stream), approved, is_retry=is_retry)
+        if user is not None:
+            show_label(context, "abandoned")
+            reason = f"{user} gave this {request.operation} up: `{abandon_command(request.stream)}`"
+            raise PersonNeeded(reason, ABANDONED)
 
     def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []
@@ -236,17 +250,3 @@ def read_request(context: Context, served: Collection[str]) -> Request:
     if request.operation not in served:
         raise AirflowSkipException(f"the form asks for {request.operation}, for which this task does nothing")
     return request
-
-
-def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
-    """Return the newest of the stream's ``operations`` that carried out the approved plan.
-
-    An operation that was over before the plan was made belongs to another plan. After a rollback, a new plan of the
-    same operation has the same digest.
-    """
-    done = [
-        each
-        for each in operations
-        if each.digest == approved.digest and each.outcome is Ending.DONE and each.step_at >= approved.planned_at
-    ]
-    return max(done, key=lambda each: each.step_at, default=None)

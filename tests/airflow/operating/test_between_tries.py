@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
-from support.places import SUPPORT
+from support.places import REPOSITORY, SUPPORT
 from support.verbs.asked_restore import RESTORE, context
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.act import Supervisor
+    from support.fixtures.reviewed import Reviewed
 
 # the provider leaves the pipe to the program that it has started open
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -135,6 +137,31 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
     (record,) = read_operations(home)
     assert (record.id, record.outcome, active_lineage(home)) == (pending.id, Ending.DONE, lineage)
     assert isinstance(settled(new_supervisor), Adopt)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_restore_that_a_user_gave_up_between_two_tries_is_not_begun_again(
+    home: StreamHome, attempt: Callable[[int], None], reviewed: Reviewed, has_begun: bool
+) -> None:
+    home.prepare()
+    start_lineage(home)
+    trouble = home.platform / "trouble"
+    trouble.write_text("passing")
+    with pytest.raises(AirflowException):
+        attempt(1)
+    if not has_begun:  # its driver did not end in time
+        (home.control / "operations" / f"{read_operations(home)[0].id}.json").unlink()
+    trouble.unlink()
+    typed = ["abandon", "clicks", "--by", "olga", "--home", str(home.platform)]
+    # a process of its own, because the fixture kills the lease's last owner
+    subprocess.run([sys.executable, REPOSITORY / "jobs" / "main.py", *typed], check=True)
+    before = read_operations(home)
+    with pytest.raises(PersonNeeded) as failed:
+        attempt(2)
+    reviewed(failed.value.reason)
+    reviewed(failed.value.remedy)
+    assert read_operations(home) == before
+    assert read_desired(home).state is DesiredState.RUNNING
 
 
 def test_what_does_not_pass_is_abandoned_and_the_stream_goes_on(

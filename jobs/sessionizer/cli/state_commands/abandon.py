@@ -14,7 +14,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
+from sessionizer.control.records.desired_state import BY_ABANDON, DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
@@ -58,7 +58,7 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
         if found is None or found.id != pending.id:
             return f"the {pending.verb} of stream {where.name} is over: there is nothing to abandon"
         require_abandonable(where, found)
-        Operation(where, found, lease.check).abandon()
+        Operation(where, found, lease.check).abandon(by=by)
         remove_abandoned(where)
         remove_tree(where.seeds / found.id)
     finally:
@@ -79,7 +79,7 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
     ):
         raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
     afterwards = read_desired(where).afterwards or DesiredState.RUNNING
-    end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
+    end_maintenance(where, afterwards, by=by, why=BY_ABANDON)
     return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
 
 

@@ -64,6 +64,7 @@ class OperationRecord(JsonRecord):
     table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options``
     are the command's other options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms),
     such as ``LeaseHeld: stream …``. ``decided`` has the fields that the digest covers, none in an earlier release.
+    ``abandoned_by`` is the user who gave it up, None if it failed.
     """
 
     id: str
@@ -87,6 +88,7 @@ class OperationRecord(JsonRecord):
     failure: str | None = None
     failed_at: int | None = None
     decided: Mapping[str, Any] = field(default_factory=dict)
+    abandoned_by: str | None = None
 
     @property
     def command(self) -> str:

@@ -130,7 +130,7 @@ def test_a_begun_upgrade_is_finished_after_the_window(
     task = CarryOut(task_id="carry_out", project=placed, settings=settings, approval="approve")
     approved = {"savepoint": "", "options": "", "digest": PLAN.digest, "by": "policy apply"}
     run = run_at(placed, monkeypatch, 500)
-    run["ti"] = SimpleNamespace(xcom_pull=lambda task_ids: approved)
+    run["ti"] = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=1)
     if has_begun:
         task.execute(run)
     else:
