@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import PLAN_FILE, pending_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.errors import PlanChanged, StreamMovedOn
@@ -22,7 +22,7 @@ from sessionizer_airflow.operating.window import is_scheduled
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.control.records.operation_record import OperationRecord, PlanRecord
     from sessionizer.home.stream_home import StreamHome
 
 RUN_AGAIN: Final = "then run this DAG again"
@@ -38,7 +38,7 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
     try:
         request = Request.parse_form(context["run_id"], context["params"])
         home = context["task"].project.home_of(request.stream)
-        alert = failure_alert(request, context.get("exception"), read_remains(home))
+        alert = failure_alert(request, context.get("exception"), read_remains(home, request))
         _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
@@ -80,14 +80,20 @@ def failure_alert(request: Request, error: object, left: Left) -> Alert:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance."""
+    """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance.
+
+    ``other``: the pending operation of another command, which has the stream.
+    """
 
     pending: OperationRecord | None = None
     in_maintenance: bool = False
+    other: OperationRecord | None = None
 
     @property
     def standing(self) -> str:
         """Condition of the stream, in words."""
+        if self.other is not None:
+            return f"it had not begun, and the stream is down until its {self.other.verb} is finished"
         if self.pending is not None:
             return f"it had reached {self.pending.step}, and the stream is down until it is finished"
         if self.in_maintenance:
@@ -99,7 +105,7 @@ class Left:
 
         An operation that has deleted rows can only continue to its end.
         """
-        if self.pending is None and not self.in_maintenance:
+        if self.other is not None or (self.pending is None and not self.in_maintenance):
             return RUN_AGAIN
         is_past_return = self.pending is not None and self.pending.is_past_return
         given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
@@ -111,6 +117,16 @@ def how_to_mend(remedy: str, next_step: str) -> str:
     return PLAN_AGAIN if remedy in OUTDATED and next_step == RUN_AGAIN else f"{remedy}; {next_step}"
 
 
-def read_remains(home: StreamHome) -> Left:
-    """Read what a failed command left. Raises DamagedFile, ControlUnreachable."""
-    return Left(pending_operation(home), read_desired(home).state is DesiredState.MAINTENANCE)
+def read_remains(home: StreamHome, request: Request) -> Left:
+    """Read what the failed command of the ``request`` left. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
+    pending, in_maintenance = pending_operation(home), read_desired(home).state is DesiredState.MAINTENANCE
+    if pending is not None and not _is_of(request, pending, PLAN_FILE.of(home, request.id).read()):
+        return Left(in_maintenance=in_maintenance, other=pending)
+    return Left(pending, in_maintenance)
+
+
+def _is_of(request: Request, pending: OperationRecord, plan: PlanRecord | None) -> bool:
+    """Whether the ``request`` began the operation, by the digest of its plan, or may have without one."""
+    if plan is not None:
+        return plan.digest == pending.digest
+    return pending.verb == request.operation and request.savepoint in {None, pending.savepoint}

@@ -203,7 +203,7 @@ class CarryOut(OperateJob):
 
     def next_step(self, request: Request) -> str:
         """Return the next step, by the state in which the command left the stream."""
-        return read_remains(self.project.home_of(request.stream)).how_to_go_on(request.stream)
+        return read_remains(self.project.home_of(request.stream), request).how_to_go_on(request.stream)
 
     def _require_not_given_up(self, context: Context, request: Request, approved: Approved) -> None:
         """Raise PersonNeeded if a user gave the plan up between two tries, because a retry must not undo that."""

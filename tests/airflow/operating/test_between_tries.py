@@ -20,10 +20,11 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
+from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.places import REPOSITORY, SUPPORT
-from support.verbs.asked_restore import RESTORE, context
+from support.verbs.asked_restore import RESTORE, RUN, context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +132,7 @@ def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
         assert read_launch(home) is None
     pending = pending_operation(home)
     assert pending is not None
-    assert "sessionizer abandon clicks" in read_remains(home).how_to_go_on("clicks")
+    assert "sessionizer abandon clicks" in read_remains(home, Request.parse_form(RUN, RESTORE)).how_to_go_on("clicks")
     trouble.unlink()
     attempt(3)
     (record,) = read_operations(home)

@@ -33,6 +33,7 @@ from sessionizer_airflow.operating.failing import (
     Left,
     failure_alert,
     how_to_mend,
+    read_remains,
     tell_of_failure,
 )
 from sessionizer_airflow.operating.request import Request
@@ -187,6 +188,12 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
             "then clear the task carry_out of this run",
             True,
         ),
+        (
+            Left(in_maintenance=True, other=replace(operation("1", "a", None, 1), verb="rescale")),
+            "it had not begun, and the stream is down until its rescale is finished",
+            "then run this DAG again",
+            False,
+        ),
     ],
 )
 def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go_on: str, *, may_give_up: bool) -> None:
@@ -206,6 +213,29 @@ def test_a_plan_that_does_not_hold_is_made_anew_before_it_is_approved(kind: type
     assert how_to_mend(kind.remedy, RUN_AGAIN) == PLAN_AGAIN
     assert how_to_mend("mend", RUN_AGAIN).endswith(RUN_AGAIN)
     assert how_to_mend(kind.remedy, "clear").endswith("clear")
+
+
+@pytest.mark.parametrize(
+    ("digest", "verb", "is_kept", "is_other"),
+    [
+        (PLAN.digest, "restore", True, False),
+        ("f" * 16, "restore", True, True),
+        ("f" * 16, "rescale", False, True),
+        ("f" * 16, "restore", False, False),
+    ],
+    ids=["its own", "another plan of the verb", "another verb, before the plan", "the same verb, before the plan"],
+)
+def test_the_operation_of_another_command_is_not_taken_for_that_of_the_run(
+    tmp_path: Path, digest: str, verb: str, is_kept: bool, is_other: bool
+) -> None:
+    """A command was typed while the plan waited for its approval."""
+    home = StreamHome.of(tmp_path, "clicks")
+    if is_kept:
+        keep_plan_of(home, PLAN)
+    pending = replace(operation("1", digest, None, 1), verb=verb)
+    write_operation(home, pending)
+    left = read_remains(home, Request.parse_form(RUN, RESTORE))
+    assert (left.pending, left.other) == ((None, pending) if is_other else (pending, None))
 
 
 def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path, reviewed: Reviewed) -> None:
