@@ -142,6 +142,29 @@ def test_a_stream_that_changed_since_the_plan_is_left_alone(
 
 
 @pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("state", [DesiredState.RUNNING, DesiredState.STOPPED])
+def test_a_command_that_was_given_up_while_its_driver_ended_does_not_begin(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch, verb: str, state: DesiredState
+) -> None:
+    """`abandon` and a start find no record yet, and only set the desired state. A stop holds after the command."""
+    record = planned(home, verb)
+
+    def given_up_meanwhile(*_: object) -> set[str]:
+        write_desired(home, state, by="olga", why="sessionizer abandon")
+        return set()
+
+    monkeypatch.setattr("sessionizer.control.maintenance.ask_to_stop", given_up_meanwhile)
+    if state is DesiredState.RUNNING:
+        with pytest.raises(StreamMovedOn, match="olga"):
+            carry_out(home, record, "tests", 1, no_work(home))
+        assert read_operations(home) == []
+    else:
+        done = ScriptedRunner(home=home, work=lambda *_: record.lineage_from or start_lineage(home))
+        assert carry_out(home, record, "tests", 1, done).outcome is Ending.DONE
+    assert read_desired(home).state is state
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_nothing_at_all_is_written_for_what_is_refused_before_the_stop(home: StreamHome, verb: str) -> None:
     record = planned(home, verb)
     start_lineage(home)

@@ -16,7 +16,7 @@ from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
-from sessionizer.errors import LeaseLost, SessionizerError, TerminalError
+from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError
 from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
@@ -83,7 +83,8 @@ def _run_under_lease(
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:
     """Check the preconditions again. An operation that can never continue is abandoned."""
     try:
-        return require_as_planned(where, record)
+        current = require_as_planned(where, record)
+        _require_maintenance(where, current)
     except TerminalError as error:
         pending = pending_operation(where)
         if pending is None:
@@ -91,6 +92,20 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
         elif pending.id == record.id:
             Operation(where, pending, lease.check).abandon(error)
         raise
+    return current
+
+
+def _require_maintenance(where: StreamHome, record: OperationRecord) -> None:
+    """Raise StreamMovedOn if a user gave the command up, or started the stream, while it waited for the driver's end.
+
+    The user was told so, because an operation has no record before its first step. After a stop it goes on.
+    """
+    desired = read_desired(where)
+    if record.outcome is None and desired.state is DesiredState.RUNNING and pending_operation(where) is None:
+        how = f" ({desired.why})" if desired.why else ""
+        meanwhile = f"while the {record.verb} waited for the driver's end"
+        cause = f"{desired.by} set its desired state to RUNNING{how} {meanwhile}"
+        raise StreamMovedOn(where.name, record.digest, cause)
 
 
 def _what_became_of(where: StreamHome, record: OperationRecord, failure: SessionizerError) -> list[str]:
