@@ -24,6 +24,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import is_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,16 +81,16 @@ def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[
     a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
     because a supervisor would otherwise start it before that. From a silent owner on another host, which may be dead,
     the lease is taken over. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing has been changed, and the desired
-    state is set back, unless an operation is pending. Raises LeaseLost if another process took the lease. That process
-    sets the desired state.
+    state is set back, unless an operation is pending or another command has the lease. Raises LeaseLost if another
+    process took the lease. That process sets the desired state.
     """
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
         lease = _take_lease(home, job, wait_s, say)
     except TransientError:
         raise
-    except Exception:
-        if pending_operation(home) is None:
+    except Exception as error:
+        if pending_operation(home) is None and not _is_taken_by_a_command(error):
             end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
         raise
     try:
@@ -99,6 +100,11 @@ def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[
     finally:
         _give_back(lease)
     end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
+
+
+def _is_taken_by_a_command(error: Exception) -> bool:
+    """Whether another command has the lease. It is at work in maintenance, and ends it itself."""
+    return isinstance(error, LeaseHeld) and is_command(error.uid)
 
 
 def _give_back(lease: Lease) -> None:

@@ -16,6 +16,9 @@ NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Pattern of a driver's (uid) or lineage's id: safe as part of a file name."""
 
+COMMAND_PATTERN: Final = r"[a-z]+-\d{8}T\d{6}-[0-9a-f]+"
+"""Pattern of the id by which a command holds a lease: its verb, and the id of its operation. No driver's is like it."""
+
 SESSIONS: Final = "sessions"
 QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
@@ -65,6 +68,11 @@ def is_name(value: str) -> bool:
 def is_identifier(value: str) -> bool:
     """Whether ``value`` is a valid id of a driver, a lineage or a savepoint."""
     return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
+
+
+def is_command(uid: str) -> bool:
+    """Whether ``uid`` is that of a command that holds a lease, not of a driver."""
+    return re.fullmatch(COMMAND_PATTERN, uid) is not None
 
 
 def check_name(field: str, value: str) -> str:

@@ -114,6 +114,22 @@ def test_a_second_one_does_not_take_the_stream_out_of_the_hands_of_the_first(hom
     assert read_desired(home).state is DesiredState.STOPPED
 
 
+def test_of_two_that_wait_for_one_driver_the_second_leaves_the_maintenance_to_the_first(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first has the lease and no record yet, because it makes its plan again."""
+
+    def typed_twice(operation: Operation, lease: Lease) -> None:
+        monkeypatch.setattr("sessionizer.control.maintenance.live_drivers", lambda _: set())
+        with pytest.raises(LeaseHeld):
+            run(home, finish)
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+        finish(operation, lease)
+
+    run(home, typed_twice)
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
 def test_what_was_wanted_is_known_after_a_kill_before_the_first_step(home: StreamHome) -> None:
     def killed(_: Operation, __: Lease) -> None:
         raise Killed
