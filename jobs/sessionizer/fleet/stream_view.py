@@ -138,7 +138,8 @@ class StreamView:
         if self.unfinished is not None or self.drain is not None:
             return None
         why = f" ({desired.why})" if desired.why else ""
-        how = f"run {dag_id(self.name, Verb.START)}, or without Airflow `sessionizer run {self.name}`"
+        unpause = f"unpause {dag_id(self.name, Verb.SUPERVISE)} if it is paused"
+        how = f"run {dag_id(self.name, Verb.START)} and {unpause}, or without Airflow `sessionizer run {self.name}`"
         return f"stopped by {desired.by} at {moment_text(desired.at)}{why}. To start it: {how}"
 
     @property

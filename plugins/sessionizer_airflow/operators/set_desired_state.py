@@ -11,9 +11,11 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.approval import approve_spec
 from sessionizer.errors import OperationPending, TerminalError
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operators.pause import ask_pause
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,6 +31,11 @@ def _require_driver_can_start(home: StreamHome) -> None:
     pending = pending_operation(home)
     if pending is not None and not pending.by.startswith(BY_CANARY):
         raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+
+
+def unpause_line(stream: str) -> str:
+    """Say that the stream's supervisor is paused, so that a start alone does nothing."""
+    return f"no driver starts, because its supervisor is paused: unpause the DAG {dag_id(stream, Verb.SUPERVISE)}"
 
 
 class SetDesiredState(BaseOperator):
@@ -72,6 +79,8 @@ class SetDesiredState(BaseOperator):
         home.prepare()
         write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
         self.log.info("%s: desired state is %s", self.stream, self.state)
+        if self.state is DesiredState.RUNNING and ask_pause(home):
+            self.log.warning("%s", unpause_line(self.stream))
         for line in approval.lines() if approval else ():
             self.log.info("%s", line)
         if self.state is not DesiredState.RUNNING:

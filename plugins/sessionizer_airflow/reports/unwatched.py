@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord, note_pause
+from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.fleet.streams import all_streams
@@ -18,7 +18,7 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.internals import is_dag_paused
+from sessionizer_airflow.operators.pause import ask_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,13 +91,6 @@ def report_unwatched(
     if found:
         raise StreamFindings([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
     say("every stream that should run runs, or its supervisor acts")
-
-
-def ask_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused) -> None:
-    """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``. Never raises."""
-    paused = ask(dag_id(home.name, Verb.SUPERVISE))
-    if paused is not None:
-        note_pause(home, paused=paused)
 
 
 def find_unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:

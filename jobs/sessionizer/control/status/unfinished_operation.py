@@ -140,7 +140,8 @@ def _last_sign(pending: OperationRecord | None, owner: DriverStatus) -> int:
 
 def _go_on(stream: str, pending: OperationRecord | None) -> str:
     if pending is None:
-        start = f"or run {dag_id(stream, Verb.START)} to run the stream as it is"
+        unpause = f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused"
+        start = f"or run {dag_id(stream, Verb.START)} and {unpause}, to run the stream as it is"
         return f"run its command again, {start}; to give it up: `{abandon_command(stream)}`"
     given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(stream)}`"
     clear = "clear its task carry_out in Airflow, or " if pending.by.endswith(IN_AIRFLOW) else ""

@@ -17,8 +17,9 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operators.pause import ask_pause
 from sessionizer_airflow.reports.orphans import report_orphans
-from sessionizer_airflow.reports.unwatched import ask_pause, report_unwatched
+from sessionizer_airflow.reports.unwatched import report_unwatched
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,13 +19,14 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operators.set_desired_state import SetDesiredState
+from sessionizer_airflow.operators.set_desired_state import SetDesiredState, unpause_line
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 
 
@@ -60,6 +61,26 @@ def test_a_start_without_the_box_applies_nothing_and_stops_nobody(platform: Plat
     steer(platform, state=DesiredState.RUNNING, apply="False")
     assert not stop_requested(home, "driver-1")
     assert choose_spec(home, read_spec_file(platform.streams, "visits"), apply=False).pending
+
+
+@pytest.mark.parametrize("paused", [True, False, None])
+def test_a_start_says_if_the_supervisor_is_paused(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch, reviewed: Reviewed, paused: bool | None
+) -> None:
+    """A mark as failed pauses it, and the start succeeds all the same."""
+    said: list[str] = []
+
+    def say(stream: str) -> str:
+        said.append(unpause_line(stream))
+        return said[-1]
+
+    monkeypatch.setattr("sessionizer_airflow.operators.set_desired_state.ask_pause", lambda _: paused)
+    monkeypatch.setattr("sessionizer_airflow.operators.set_desired_state.unpause_line", say)
+    steer(platform, state=DesiredState.STOPPED)
+    steer(platform, state=DesiredState.RUNNING)
+    assert len(said) == bool(paused)
+    for line in said:
+        reviewed(line)
 
 
 def test_a_start_with_the_box_has_the_driver_followed_by_one_with_the_changed_spec(
