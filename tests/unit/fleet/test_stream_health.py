@@ -124,6 +124,8 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "just ended by hand, and Airflow starts another": (
         facts(replace(LAUNCHED, desired=Desired(DesiredState.RUNNING), alive=False, exit_record=ENDED)),
         "warning", "restarting", "driver"),
+    "a command just ended, and a supervisor looks": (
+        facts(replace(DEAD, exit_record=ENDED), looked_at=NOW - MINUTE), "warning", "restarting", "driver"),
     "it drains": (facts(draining_since=NOW - 9_000), "warning", "draining", "driver"),
     "it drains by hand, while its desired state is stopped": (
         facts(replace(WORKING, desired=STOP), draining_since=NOW - 9_000), "warning", "draining", "driver"),
