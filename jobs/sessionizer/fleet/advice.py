@@ -9,6 +9,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.errors import Verdict
+from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
@@ -144,6 +145,8 @@ def _describe_desired_state(name: str, seen: DriverStatus, *, supervised: bool) 
         return None
     if seen.desired.state is DesiredState.RUNNING:
         how = _wake(name) if supervised else f"`sessionizer run {name}`"
+        if supervised and seen.at - seen.desired.at <= ACTED_WITHIN_MS:
+            return f"{seen.desired.by} wants it RUNNING, and its supervisor starts a driver. If it does not: {how}"
         return f"{seen.desired.by} wants it RUNNING, but nothing drives it: {how}"
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"
 

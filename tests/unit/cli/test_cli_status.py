@@ -13,10 +13,11 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, PauseRecord, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms, moment_text
@@ -256,9 +257,11 @@ def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform,
     platform.add("visits")
     lease, home = platform.drive("visits")
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
-    write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
+    desired = write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
     assert "sessionizer run visits" in platform.call("status").stdout
     WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    reviewed(below_table(platform))
+    DESIRED_FILE.of(home).write(replace(desired, at=desired.at - 6 * MINUTE))
     reviewed(below_table(platform))
 
 
