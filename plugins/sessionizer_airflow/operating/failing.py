@@ -98,7 +98,7 @@ class Left:
             return f"it had reached {self.pending.step}, and the stream is down until it is finished"
         if self.in_maintenance:
             return "it had not begun, and the stream stays stopped until it is finished"
-        return "the stream continues as before"
+        return "the stream is left as it was"
 
     def how_to_go_on(self, stream: str) -> str:
         """Return the next step after the cause is mended.

@@ -169,7 +169,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
 @pytest.mark.parametrize(
     ("left", "standing", "go_on", "may_give_up"),
     [
-        (Left(), "the stream continues as before", "then run this DAG again", False),
+        (Left(), "the stream is left as it was", "then run this DAG again", False),
         (
             Left(operation("1", "a", None, 1), in_maintenance=True),
             "it had reached approved, and the stream is down until it is finished",
