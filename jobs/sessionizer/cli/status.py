@@ -50,6 +50,8 @@ _TOLD_ELSEWHERE: Final = frozenset(
     }
 )  # fmt: skip
 """Rules of findings that the column of the state or another line tells."""
+_TOLD_OF_BROKEN_SPEC: Final = frozenset({"starting", "stopping", "restarting", "unreadable", "invalid_spec"})
+"""The same for a stream with a broken spec, whose advice tells only of the spec."""
 _WIDTH_OF_A_FILE: Final = 200
 
 
@@ -109,9 +111,10 @@ def _lines(view: StreamView) -> list[str]:
 
 def _findings(view: StreamView) -> Iterator[str]:
     """Yield the findings on its health that no other line tells. A remedy is told once."""
+    told = _TOLD_ELSEWHERE if view.problem is None else _TOLD_OF_BROKEN_SPEC
     for finding in view.health.findings:
         repeats = finding.what_to_do == view.advice
-        if finding.rule in _TOLD_ELSEWHERE or (finding.rule == "no_driver" and repeats):
+        if finding.rule in told or (finding.rule == "no_driver" and repeats):
             continue
         yield replace(finding, what_to_do="").line if repeats else finding.line
 

@@ -12,7 +12,14 @@ from sessionizer.cli.app import app
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, PauseRecord, WatchRecord
+from sessionizer.control.records.airflow_records import (
+    PAUSE_FILE,
+    SUPERVISION_FILE,
+    WATCH_FILE,
+    PauseRecord,
+    SupervisionRecord,
+    WatchRecord,
+)
 from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
@@ -129,6 +136,27 @@ def test_a_dead_driver_with_a_broken_spec_is_down_and_says_why(platform: Platfor
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.FAILED, error_type="memory", message="heap"))
     assert below_table(platform).startswith("visits: down: ")
     assert "visits.yaml" in below_table(platform)
+
+
+def test_a_broken_spec_does_not_hide_the_command_that_has_the_stream(platform: Platform) -> None:
+    """The file was broken after its approval, and the process of the command was killed."""
+    home = platform.add("visits", "name: [")
+    home.prepare()
+    record = new_operation(home, "apply", "0123456789abcdef", "olga (Airflow)", (start_lineage(home), 4))
+    write_operation(home, record)
+    write_desired(home, DesiredState.MAINTENANCE, by="olga (Airflow)", why="apply of the stream")
+    shown = platform.call("status").stdout
+    assert "visits.yaml" in shown
+    assert "clear its task carry_out in Airflow" in shown
+    assert record.command in shown
+
+
+def test_a_broken_spec_does_not_hide_what_the_supervisor_gave_up(platform: Platform) -> None:
+    home = platform.add("visits", "name: [")
+    home.prepare()
+    write_desired(home, DesiredState.RUNNING, by="olga", why="")
+    SUPERVISION_FILE.of(home).write(SupervisionRecord(given_up=True, last_failure="heap", remedy="give it more memory"))
+    assert "give it more memory" in platform.call("status").stdout
 
 
 def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Platform, reviewed: Reviewed) -> None:
