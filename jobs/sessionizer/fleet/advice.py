@@ -101,7 +101,8 @@ def _wake(name: str) -> str:
 def _describe_end(home: StreamHome, seen: DriverStatus, *, supervised: bool) -> str:
     cause, what = _cause(seen, seen.start_problem)
     log = seen.launch.log if seen.launch else str(home.logs)
-    going_on = _going_on(home.name, cause, supervised=supervised)
+    is_wanted = seen.desired.state is DesiredState.RUNNING  # another line says how a user starts a stopped stream
+    going_on = _going_on(home.name, cause, supervised=supervised) if is_wanted else ""
     return f"{what} → {name_stream(cause.remedy, home.name)} (see {log}){going_on}"
 
 

@@ -280,6 +280,20 @@ def test_a_stopped_stream_says_who_stopped_it_and_how_to_start_it(platform: Plat
     assert "To start it" not in platform.call("status").stdout, "a start would be refused"
 
 
+def test_a_stream_that_was_stopped_after_its_driver_died_is_resumed_by_a_start_alone(platform: Platform) -> None:
+    """A mark on the supervising task while it waits to start the next driver."""
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    write_desired(home, DesiredState.RUNNING, by="olga", why="")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.FAILED, error_type="memory", message="heap"))
+    assert "to resume: unpause" in platform.call("status").stdout
+    write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why="marked")
+    shown = platform.call("status").stdout
+    assert "to resume: unpause" not in shown
+    assert "To start it: run visits.start" in shown
+
+
 def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform, reviewed: Reviewed) -> None:
     """A restore may end while the triggerer is away. Without a failed driver the supervisor has no record."""
     platform.add("visits")
