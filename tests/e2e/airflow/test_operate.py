@@ -261,7 +261,7 @@ def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was
     assert uid
     assert operated.platform.working_uid() == uid
     (failed,) = [each for each in told(operated.platform.told) if each["kind"] == "operation_failed"]
-    assert "left as it was" in failed["text"]
+    assert "as it was" in failed["text"]
 
 
 def test_without_an_answer_it_is_rejected(operated: Operated) -> None:
