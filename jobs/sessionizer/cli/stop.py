@@ -50,6 +50,10 @@ def stop(
         typer.echo(f"a command has stream {stream}: {unfinished.standing}")
         say(f"note: run the DAG {dag_id(stream, Verb.STOP)} if no driver should start afterwards")
         return
+    if unfinished is not None and not seen.state.is_live:
+        typer.echo(f"stream {stream} is not running: {unfinished.standing}")
+        say(f"note: no driver starts before that is over: {unfinished.go_on}")
+        return
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")
         note_unknown_stream(where)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import (
@@ -20,8 +21,10 @@ from sessionizer.control.records.exit_record import (
     write_exit,
 )
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import start_lineage
 from support.expected.file_accesses import file_accesses
 
 if TYPE_CHECKING:
@@ -140,6 +143,18 @@ def test_a_command_that_has_the_stream_is_not_asked_to_stop(platform: Platform) 
     result = platform.call("stop", "visits")
     assert (result.exit_code, "restore visits" in result.stdout, "visits.stop" in result.stderr) == (0, True, True)
     assert not stop_requested(home, "driver-1")
+
+
+def test_a_command_that_was_killed_is_named_with_how_to_end_it(platform: Platform) -> None:
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+    record = new_operation(home, "rescale", "0123456789abcdef", "olga", (start_lineage(home), 4))
+    write_operation(home, record)
+    write_desired(home, DesiredState.MAINTENANCE, by="olga", why="rescale to 3 key groups")
+    result = platform.call("stop", "visits")
+    assert (result.exit_code, "rescale" in result.stdout) == (0, True)
+    assert record.command in result.stderr
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon"])
