@@ -172,6 +172,7 @@ def test_the_history_says_which_batch_of_which_lineage_it_was(spark: SparkSessio
     assert newest.isBlindAppend
 
 
+@pytest.mark.usefixtures("tuned")
 def test_a_commit_does_not_have_the_class_path_searched_for_packages(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
