@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START: NO_START}
 
 
-def advice_on(
+def advice_on(  # noqa: PLR0913  all that an advice depends on
     home: StreamHome,
     seen: DriverStatus,
     supervision: SupervisionRecord | None,
     unfinished: UnfinishedOperation | None,
     *,
     supervised: bool,
+    is_watched: bool = False,
     is_drained: bool = False,
 ) -> str | None:
     """Return the advice on the driver that was ``seen``. None if there is no problem. The supervisor's words go first.
 
     ``unfinished``: the command that has the stream. ``supervised``: a supervisor in Airflow starts the drivers.
-    ``is_drained``: the stream is over, and refuses every driver.
+    ``is_watched``: the supervisor has looked at the stream lately. ``is_drained``: the stream is over, and refuses
+    every driver.
     """
     if unfinished is not None:
         return _describe_operation(unfinished)
@@ -47,15 +49,19 @@ def advice_on(
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    return _describe_driver(home, seen, supervised=supervised, is_drained=is_drained)
+    return _describe_driver(home, seen, supervised=supervised, is_watched=is_watched, is_drained=is_drained)
 
 
-def _describe_driver(home: StreamHome, seen: DriverStatus, *, supervised: bool, is_drained: bool) -> str | None:
+def _describe_driver(
+    home: StreamHome, seen: DriverStatus, *, supervised: bool, is_watched: bool, is_drained: bool
+) -> str | None:
     if seen.state is State.STALLED:
         return _describe_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
         return _describe_end(home, seen, supervised=supervised)
-    differs = None if is_drained else _describe_desired_state(home.name, seen, supervised=supervised)
+    if is_drained:
+        return _find_warning(seen)
+    differs = _describe_desired_state(home.name, seen, supervised=supervised, is_watched=is_watched)
     return differs or _find_warning(seen)
 
 
@@ -140,13 +146,13 @@ def _shown_by(seen: DriverStatus) -> str:
     return f"no sign for {describe_duration(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
 
 
-def _describe_desired_state(name: str, seen: DriverStatus, *, supervised: bool) -> str | None:
+def _describe_desired_state(name: str, seen: DriverStatus, *, supervised: bool, is_watched: bool) -> str | None:
     """Say how the stream differs from its desired state. None if no desired state was ever set."""
     if seen.is_as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
     if seen.desired.state is DesiredState.RUNNING:
         how = _wake(name) if supervised else f"`sessionizer run {name}`"
-        if supervised and seen.at - seen.desired.at <= ACTED_WITHIN_MS:
+        if supervised and is_watched and seen.at - seen.desired.at <= ACTED_WITHIN_MS:
             return f"{seen.desired.by} wants it RUNNING, and its supervisor starts a driver. If it does not: {how}"
         return f"{seen.desired.by} wants it RUNNING, but nothing drives it: {how}"
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"

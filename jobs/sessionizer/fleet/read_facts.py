@@ -65,7 +65,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         save_every_ms=every_ms,
         watermark_delay_ms=spec.rules.watermark_delay_ms if spec else 0,
         paused=_is_paused(home, now) if home else False,
-        looked_at=_looked_at(home) if home else None,
+        looked_at=looked_at(home) if home else None,
         lag_limit_ms=duration_from(os.environ, "lag_alert") if variable_of("lag_alert") in os.environ else LAG_LIMIT_MS,
     )
 
@@ -76,7 +76,8 @@ def _is_paused(home: StreamHome, now: int) -> bool:
     return record is not None and record.paused and now - record.at <= PAUSE_KNOWN_MS
 
 
-def _looked_at(home: StreamHome) -> int | None:
+def looked_at(home: StreamHome) -> int | None:
+    """Return the last look of a supervisor (epoch ms). None if none ever looked."""
     health = HEALTH_FILE.of(home).read()
     return health.looked_at if health else None
 

@@ -16,8 +16,9 @@ from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.waiting import what_follows
 from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
+from sessionizer.fleet.health.facts import has_looked
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
-from sessionizer.fleet.read_facts import health_of
+from sessionizer.fleet.read_facts import health_of, looked_at
 from sessionizer.fleet.stream_records import read_records
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
@@ -117,6 +118,7 @@ def view_spec(
             supervision,
             unfinished,
             supervised=supervision is not None or bool(has_watched_spec(home)),
+            is_watched=has_looked(looked_at(home), now),
             is_drained=records.is_drained,
         ),
         changes=records.changes,

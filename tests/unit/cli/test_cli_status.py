@@ -13,9 +13,11 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import (
+    HEALTH_FILE,
     PAUSE_FILE,
     SUPERVISION_FILE,
     WATCH_FILE,
+    Health,
     PauseRecord,
     SupervisionRecord,
     WatchRecord,
@@ -302,8 +304,14 @@ def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform,
     desired = write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
     assert "sessionizer run visits" in platform.call("status").stdout
     WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
+    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms()))
     reviewed(below_table(platform))
+    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms() - 6 * MINUTE))
+    shown = platform.call("status").stdout
+    assert "nothing drives it" in shown
+    assert "no supervisor" in shown
     DESIRED_FILE.of(home).write(replace(desired, at=desired.at - 6 * MINUTE))
+    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms()))
     reviewed(below_table(platform))
 
 

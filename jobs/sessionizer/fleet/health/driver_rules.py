@@ -8,7 +8,7 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
+from sessionizer.fleet.health.facts import ACTED_WITHIN_MS, has_looked
 from sessionizer.fleet.health.supervision_rules import DRAINED, correct_spec, has_newer_driver
 from sessionizer.fleet.health.verdict import Finding, Part, Word
 from sessionizer.home.clock import clock_time, describe_duration
@@ -88,7 +88,7 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
 
 def _is_watched(facts: HealthFacts) -> bool:
     """Whether a supervisor has looked at the stream lately. After a command its records tell of no launch."""
-    return facts.looked_at is not None and facts.now - facts.looked_at <= ACTED_WITHIN_MS
+    return has_looked(facts.looked_at, facts.now)
 
 
 def _judge_gone(facts: HealthFacts, seen: DriverStatus, since: int | None, *, supervised: bool) -> Finding:

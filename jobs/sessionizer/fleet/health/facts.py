@@ -59,3 +59,8 @@ class HealthFacts:
     lag_limit_ms: int = LAG_LIMIT_MS
     paused: bool = False
     looked_at: int | None = None
+
+
+def has_looked(looked_at: int | None, now: int) -> bool:
+    """Whether a supervisor has looked at the stream lately, at ``looked_at`` (epoch ms)."""
+    return looked_at is not None and now - looked_at <= ACTED_WITHIN_MS
