@@ -24,6 +24,7 @@ FILES = 12
 LEFT_BYTES = 48 * 1024
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.long
 @pytest.mark.parametrize("left", [0, LEFT_BYTES])
 def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, left: int) -> None:

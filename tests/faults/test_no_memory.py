@@ -28,6 +28,7 @@ USERS, EVENTS, PAGE_CHARACTERS = 8_000, 800_000, 400
 SMALL_HEAP = "512m"
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.long
 def test_a_driver_without_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_DRIVER_MEMORY", SMALL_HEAP)

@@ -175,6 +175,7 @@ OF_TOPICS = {
 
 
 @made(*(cause for cause, _, _ in OF_TOPICS.values()))
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.long
 @pytest.mark.parametrize("name", OF_TOPICS)
 def test_what_people_are_told_of_a_topic(

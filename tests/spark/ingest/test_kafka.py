@@ -57,6 +57,7 @@ def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
             assert quarantined[f"{kafka_topic}-{partition}-{offset}"] == row.value.decode(errors="replace")
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.long
 def test_a_topic_made_anew_is_refused_by_name_however_long_it_is(
     kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path

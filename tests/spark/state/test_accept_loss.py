@@ -76,6 +76,7 @@ def ids_of_events(stage: Stage) -> list[str]:
     return sorted(event["event_id"] for row in rows for event in row["events"])
 
 
+@pytest.mark.usefixtures("tuned")
 def test_records_that_retention_removed(
     spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:
@@ -101,6 +102,7 @@ def test_records_that_retention_removed(
     assert ids_of_events(stage) == ["c0", "c1", "c2", "c5", "c6"]
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.long
 def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str) -> None:
     """The new topic is longer than the old one."""
