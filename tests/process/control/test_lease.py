@@ -284,7 +284,7 @@ def test_a_fenced_holder_elsewhere_is_the_business_of_who_fenced_it(home: Stream
 def test_a_damaged_lease_is_held_by_somebody_until_silence(home: StreamHome) -> None:
     path = home.leases / "00000007.json"
     path.write_text('{"token": ')
-    with _beating(home, "whoever"), pytest.raises(LeaseHeld, match="unknown driver"):
+    with _beating(home, "whoever"), pytest.raises(LeaseHeld, match="unknown process"):
         acquire(home, "second", takeover_after_ms=10_000)
     assert acquire(home, "second", takeover_after_ms=300).token == 8
 

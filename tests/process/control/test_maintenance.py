@@ -61,7 +61,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
         lease.check()
         assert lease.uid == "restore-1"
     (line,) = said
-    assert line.startswith("driver driver-1 ")
+    assert line.startswith("process driver-1 ")
     assert line.endswith(": restore")
     assert read_desired(home).state is DesiredState.RUNNING
     last = read_lease(home)
@@ -72,7 +72,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
 def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callable[[str], None]) -> None:
     driver("deaf")
     with (
-        pytest.raises(DriverStillRuns, match=r"driver driver-1 of .* still runs 0.5 s"),
+        pytest.raises(DriverStillRuns, match=r"process driver-1 of .* still runs 0.5 s"),
         hold_lease(home, JOB, 0.5, print),
     ):
         pytest.fail("the stream is not ours")
@@ -110,7 +110,7 @@ def test_a_driver_on_another_host_that_beats_keeps_the_stream(home: StreamHome, 
     elsewhere()
     with (
         holder_beats(lease, every_s=0.1),
-        pytest.raises(DriverStillRuns, match=r"driver driver-1 of .* still runs"),
+        pytest.raises(DriverStillRuns, match=r"process driver-1 of .* still runs"),
         hold_lease(home, JOB, 0.1, print),
     ):
         pytest.fail("the stream is not ours")
