@@ -14,6 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -85,7 +86,10 @@ def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: DriverStatus)
         stream=stream,
         kind=Kind.UNWATCHED,
         reason=f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}",
-        what_to_do=f"check that Airflow's triggerer and scheduler run (`sessionizer status {stream}` needs neither)",
+        what_to_do=(
+            f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused, and check that Airflow's triggerer and "
+            f"scheduler run (`sessionizer status {stream}` needs neither)"
+        ),
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )

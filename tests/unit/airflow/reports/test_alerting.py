@@ -113,6 +113,7 @@ def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
     assert "the_watch" in alert["reason"]
     assert "NEVER_STARTED" in alert["reason"]
     assert "triggerer" in alert["what_to_do"]
+    assert "clicks.supervise" in alert["what_to_do"], "a run of a paused DAG does not end either"
 
 
 def test_a_run_that_was_cleared_meanwhile_is_not_overdue(file: Path, tmp_path: Path) -> None:
