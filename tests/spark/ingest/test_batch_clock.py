@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from py4j.protocol import Py4JJavaError
 
+from sessionizer.spark.ingest.batch_clock import BatchClock
 from sessionizer.spark.ingest.guarded_source import read_guarded_source
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.internals.batch_clock import ObjectClock, batch_clock
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
@@ -54,16 +53,15 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
     assert compiled[4] == compiled[1]
 
 
-@pytest.mark.usefixtures("five_files", "either_way")
+@pytest.mark.usefixtures("five_files")
 def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
     log = CheckpointLog(tmp_path / "checkpoint")
-    clock = batch_clock(spark)
+    clock = BatchClock(None)
     read = read_source(spark, spec.source, tmp_path, 1000, stream=True)
     rows = clock.add_clock(read).select(clock.now_ms.alias("now_ms"))
     seen: list[tuple[int, int]] = []
 
     def look(batch: DataFrame, batch_id: int) -> None:
-        clock.set_to_batch()
         seen.extend((batch_id, row.now_ms) for row in batch.collect())
 
     writer = rows.writeStream.foreachBatch(look).option("checkpointLocation", str(log.location))
@@ -71,16 +69,3 @@ def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: Stream
     log.forget_last_commit()
     writer.trigger(availableNow=True).start().awaitTermination()
     assert seen == [(batch.batch_id, batch.at_ms) for batch in [*log.begun(), log.begun()[-1]]]
-
-
-def test_a_job_reads_what_the_clock_showed_when_it_began(spark: SparkSession) -> None:
-    clock = ObjectClock(spark)
-    rows = spark.range(2).select(clock.now_ms.alias("now_ms"))
-    for instant in (EPOCH_MS, EPOCH_MS + 1):
-        clock.set(instant)
-        assert [row.now_ms for row in rows.collect()] == [instant, instant]
-
-
-def test_a_clock_that_nobody_set_fails_the_job(spark: SparkSession) -> None:
-    with pytest.raises(Py4JJavaError, match="NullPointerException"):
-        spark.range(1).select(ObjectClock(spark).now_ms).collect()

@@ -13,11 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import PrivateDoorBroken
-from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from sessionizer.spark.driver.task_cpu_time import jvm_of_this_process
 from sessionizer.spark.internals import (
-    batch_clock,
     delta_append,
     delta_log,
     kafka_admin,
@@ -48,12 +46,6 @@ def open_trying(spark: SparkSession, _: Path) -> None:
     rows = spark.createDataFrame([(1,), (ABSURD,)], "s bigint")
     tried = rows.select(trying.try_expression(spark, "timestamp_seconds(s)").isNull().alias("failed"))
     assert [row.failed for row in tried.collect()] == [False, True]
-
-
-def open_clock(spark: SparkSession, _: Path) -> None:
-    clock = batch_clock.batch_clock(spark)
-    clock.set(now := epoch_ms())
-    assert clock.add_clock(spark.range(1)).select(clock.now_ms.alias("now")).collect()[0].now == now
 
 
 def open_append(spark: SparkSession, table: Path) -> None:
@@ -129,7 +121,6 @@ def open_planned(spark: SparkSession, folder: Path) -> None:
 
 DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     trying: open_trying,
-    batch_clock: open_clock,
     delta_append: open_append,
     delta_log: open_log,
     kafka_admin: open_admin,
@@ -138,7 +129,6 @@ DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
 }
 LEADS_THROUGH = {
     trying: ("catalyst",),
-    batch_clock: ("java_class", "catalyst"),
     delta_append: ("java_class",),
     delta_log: ("java_class",),
     kafka_admin: ("java_class",),
@@ -197,7 +187,6 @@ def test_the_public_way_needs_no_door(spark: SparkSession, tmp_path: Path, monke
         for through in ways:
             monkeypatch.delattr(door, through)
     open_trying(spark, tmp_path)
-    open_clock(spark, tmp_path)
     open_log(spark, table := tmp_path / "table")
     assert write(spark, table, 3) is None
     assert task_counts.records_of_stage(spark, 0) is None

@@ -66,7 +66,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.HomeCopied("/copy on laptop", "5d1c0f3e9a7b2468", "/srv/home on laptop"),
     errors.HomeNotShared(Path("/platform"), "worker-7"),
     errors.ExecutorsUnfit("their Python lacks pyarrow", "worker-8"),
-    errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),
+    errors.PrivateDoorBroken("task counts", "Method statusStore([]) does not exist"),
     errors.QueryFailed("clicks", "schema_change", "..."),
     errors.DriverStillRuns("clicks", "c0ffee", 60),
     errors.ControlUnreachable(Path("/mnt"), "stale"),

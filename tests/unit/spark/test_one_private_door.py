@@ -87,9 +87,9 @@ def test_each_door_says_what_is_private_what_is_public_and_what_is_lost() -> Non
     ],
 )
 def test_what_is_missing_is_told_with_its_door_and_the_way_on(missing: Exception) -> None:
-    with pytest.raises(PrivateDoorBroken) as caught, door("batch clock"):
+    with pytest.raises(PrivateDoorBroken) as caught, door("task counts"):
         raise missing
-    assert caught.value.door == "batch clock"
+    assert caught.value.door == "task counts"
     assert caught.value.missing in str(missing) or type(missing).__name__ in caught.value.missing
     assert "Trace" not in caught.value.missing
     assert "SESSIONIZER_PLAIN_SPARK=1" in cause_of_error(caught.value).remedy
@@ -97,13 +97,13 @@ def test_what_is_missing_is_told_with_its_door_and_the_way_on(missing: Exception
 
 @pytest.mark.parametrize("error", [ValueError("ours"), Py4JNetworkError("the JVM is gone"), Py4JError("it failed")])
 def test_what_fails_for_another_reason_passes_the_door(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, door("batch clock"):
+    with pytest.raises(type(error)) as caught, door("task counts"):
         raise error
     assert caught.value is error
 
 
 def test_a_query_that_dies_of_a_broken_door_is_not_tried_again() -> None:
-    broken = PrivateDoorBroken("batch clock", "Method f([]) does not exist")
+    broken = PrivateDoorBroken("task counts", "Method f([]) does not exist")
     ended = classify_failure("clicks", RuntimeError(f"Return Message: {''.join(format_exception(broken))}"))
     assert (type(ended).__name__, getattr(ended, "cause", None)) == ("QueryFailed", "private_door")
 

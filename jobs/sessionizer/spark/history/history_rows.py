@@ -170,8 +170,7 @@ def read_to_now(
     guarded = guard(spark, rows, spec)
 
     def take_batch(batch: DataFrame, _number: int) -> None:
-        guarded.clock.set_to_batch()
-        take(Guarded(batch, guarded.payload, guarded.clock))
+        take(Guarded(batch, guarded.payload))
 
     # in one batch, whatever the source's limits say: the trigger that comes in their place keeps to them
     writer = guarded.rows.writeStream.foreachBatch(take_batch).option("checkpointLocation", uri_of(scratch))

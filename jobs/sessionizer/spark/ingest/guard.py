@@ -20,18 +20,17 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from sessionizer.errors import SpecProblems
 from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.ingest.batch_clock import BatchClock
 from sessionizer.spark.ingest.expressions import check_type, require_keepable, require_type
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
-from sessionizer.spark.internals.batch_clock import batch_clock
 from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from sessionizer.spark.internals.batch_clock import BatchClock
     from sessionizer.stream_spec.document.mapping import Mapping
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -56,13 +55,11 @@ class Guarded:
     """Guarded ``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
 
     ``event_time`` moves the watermark: null when refused, never beyond the batch's clock. ``payload``: the types of the
-    payload columns, which rows carry under their ``schema.payload_field`` names. ``clock``: the time that rows are
-    judged by. A stream sets it in each batch, before anything is evaluated.
+    payload columns, which rows carry under their ``schema.payload_field`` names.
     """
 
     rows: DataFrame
     payload: StructType
-    clock: BatchClock
 
     @property
     def payload_fields(self) -> schema.Payload:
@@ -78,9 +75,7 @@ def arrow_fields(columns: StructType) -> list[pa.Field]:
 def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
     payload = _check(rows, spec.mapping)
-    clock = batch_clock(spark)
-    if not rows.isStreaming:
-        clock.set(epoch_ms())
+    clock = BatchClock(None if rows.isStreaming else epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_map_columns(spark, spec), RAW, POSITION, FAULT)
     has_watermark = spec.rules.clock.has_watermark
@@ -108,7 +103,6 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
             schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
         ),
         payload,
-        clock,
     )
 
 

@@ -82,11 +82,7 @@ class SessionQuery:
                 query.stop()
 
     def _writer(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> DataStreamWriter:
-        def write_on_time(emitted: DataFrame, batch_id: int) -> None:
-            self.guarded.clock.set_to_batch()
-            write(emitted, batch_id)
-
-        writer = self.emitted.writeStream.foreachBatch(write_on_time)
+        writer = self.emitted.writeStream.foreachBatch(write)
         return writer.option("checkpointLocation", uri_of(checkpoint))
 
 

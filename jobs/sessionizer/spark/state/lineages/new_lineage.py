@@ -162,7 +162,7 @@ class NewLineage:
         """Return the rows of the source without any row."""
         guarded, folder = self.examined.guarded, self.home.lineage(self.lineage).no_events
         nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
-        return Guarded(nothing, guarded.payload, guarded.clock)
+        return Guarded(nothing, guarded.payload)
 
     def _settings(self) -> AbstractContextManager[None]:
         """Set the number of partitions, which the checkpoint pins from its first batch on, and allow one batch only."""
