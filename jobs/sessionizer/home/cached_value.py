@@ -6,12 +6,11 @@ The contents of records are compared, not the times of their files. So a cached 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.home.control_store import ControlStore
     from sessionizer.home.roots import ControlPath, DataPath
 
 Value = TypeVar("Value")
@@ -73,10 +72,26 @@ class CachedValue(Generic[Value]):
         return value
 
 
+class ReadableStore(Protocol):
+    """The part of a store that is cached. Each operation raises OSError."""
+
+    def read(self) -> bytes:
+        """Read the file."""
+
+    def names(self) -> list[str]:
+        """List the names in the folder."""
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+
+
+Store = TypeVar("Store", bound=ReadableStore)
+
+
 class _CachedStore:
     """A store whose reads are cached."""
 
-    def __init__(self, store: ControlStore, path: ControlPath, reads: CachedReads) -> None:
+    def __init__(self, store: ReadableStore, path: ControlPath, reads: CachedReads) -> None:
         self._store, self._path, self._reads = store, path, reads
 
     def read(self) -> bytes:
@@ -101,7 +116,7 @@ def cached_read(path: ControlPath | DataPath, operation: str, do: Callable[[], V
     return do() if reads is None else cast("Value", reads.read(path, operation, do))
 
 
-def cache_reads(store: ControlStore, path: ControlPath) -> ControlStore:
+def cache_reads(store: Store, path: ControlPath) -> Store:
     """Return the store of ``path``, so that a value that is being made is cached with its reads of it."""
     reads = _READS.get()
-    return store if reads is None else cast("ControlStore", _CachedStore(store, path, reads))
+    return store if reads is None else cast("Store", _CachedStore(store, path, reads))

@@ -101,7 +101,8 @@ class LocalStore:
 
 def store_at(path: ControlPath) -> ControlStore:
     """Return the store of ``path``. No other function asks where a record is."""
-    return cache_reads(LocalStore(path) if isinstance(path, Path) else UriStore(path), path)
+    store: ControlStore = LocalStore(path) if isinstance(path, Path) else UriStore(path)
+    return cache_reads(store, path)
 
 
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:

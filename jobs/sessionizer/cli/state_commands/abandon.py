@@ -9,7 +9,7 @@ import typer
 
 from sessionizer.cli.places import Data, Home, Stream, note_unknown_stream, stream_home
 from sessionizer.cli.state_commands.operations import approver
-from sessionizer.cli.state_commands.typed import By  # noqa: TC001  read when it runs
+from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  read when it runs
 from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease

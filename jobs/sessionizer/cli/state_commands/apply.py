@@ -20,7 +20,7 @@ from sessionizer.cli.state_commands.operations import (
     note_edited_file,
     working_spark,
 )
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.lineage.active import active_lineage
@@ -30,6 +30,7 @@ from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 
 if TYPE_CHECKING:
+    from sessionizer.cli.state_commands.shared_options import Shared
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec

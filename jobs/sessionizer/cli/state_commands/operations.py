@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.cli.state_commands.typed import Shared
+    from sessionizer.cli.state_commands.shared_options import Shared
     from sessionizer.control.execution import Step, StepRunner
     from sessionizer.control.operation import Operation
     from sessionizer.control.plan_changes import Decided

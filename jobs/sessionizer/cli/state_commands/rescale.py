@@ -5,15 +5,20 @@ Shows the plan first, then does the approved plan.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+
+if TYPE_CHECKING:
+    from sessionizer.cli.state_commands.shared_options import Shared
 
 
 def run(command: Rescale, shared: Shared) -> None:

@@ -9,7 +9,7 @@ import typer
 from sessionizer.cli.places import stream_home
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.errors import InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
@@ -23,6 +23,7 @@ from sessionizer.state.savepoints.listing import complete_savepoint, list_savepo
 from sessionizer.state.savepoints.marker_files import keep_from_removal
 
 if TYPE_CHECKING:
+    from sessionizer.cli.state_commands.shared_options import Shared
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome

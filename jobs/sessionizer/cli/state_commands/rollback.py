@@ -16,7 +16,8 @@ from sessionizer.cli.state_commands.operations import (
     is_done_already,
     working_spark,
 )
-from sessionizer.cli.state_commands.typed import By, Shared, command_line
+from sessionizer.cli.state_commands.shared_options import By, Shared  # noqa: TC001  read when it runs
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import promote_lineage

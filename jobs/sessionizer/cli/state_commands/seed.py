@@ -17,7 +17,7 @@ from sessionizer.cli.state_commands.operations import (
     note_edited_file,
     working_spark,
 )
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.errors import InvalidSpec, StreamBegun
@@ -27,6 +27,7 @@ from sessionizer.state.seeds.seed_plan import Decision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
+    from sessionizer.cli.state_commands.shared_options import Shared
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord

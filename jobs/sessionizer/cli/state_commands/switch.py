@@ -17,7 +17,7 @@ from sessionizer.cli.state_commands.operations import (
     is_done_already,
     working_spark,
 )
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.state.commands.switch import Switch
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.cli.state_commands.shared_options import Shared
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.commands.accept_loss import LossRunner
     from sessionizer.spark.state.commands.switch import SwitchRunner

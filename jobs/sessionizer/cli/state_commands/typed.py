@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams  # noqa: TC001  read when it runs
 from sessionizer.cli.state_commands.operations import note_pending
-from sessionizer.errors import InvalidSpec, SessionizerError
+from sessionizer.cli.state_commands.shared_options import Shared
+from sessionizer.errors import SessionizerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sessionizer.state.commands.command import Command, Option
-
-_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
-
-
-def _check_digest(typed: str | None) -> str | None:
-    """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
-    if typed is not None and not _DIGEST.fullmatch(typed):
-        raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
-    return typed
-
-
-By: TypeAlias = Annotated[str | None, typer.Option(help="User who approves. Default: you.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """Options that every command has. ``wait``: seconds. ``streams`` only if the command reads the stream's file."""
-
-    stream: Stream
-    approve: Annotated[
-        str | None,
-        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest),
-    ] = None
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0
-    by: By = None
-    keep_plan: Annotated[
-        str | None,
-        typer.Option(metavar="REQUEST", help="Keep the plan under this name, so that it can be approved elsewhere."),
-    ] = None
-    as_json: AsJson = False
-    streams: Streams = None
-    home: Home = None
-    data: Data = None
-    master: Master = None
 
 
 def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> Callable[..., None]:

@@ -9,7 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.cli.state_commands.shared_options import Shared
+from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import read_operations, write_operation
 from sessionizer.errors import InvalidSpec
