@@ -27,7 +27,7 @@ def answering(home: StreamHome, answer: Answer) -> threading.Thread:
     def reply() -> None:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            for name in record_names(QUESTION_FILE.folder(home)):
+            for name in record_names(QUESTION_FILE.folder(home), "*.json"):
                 ANSWER_FILE.of(home, name.removesuffix(".json")).write(answer)
                 return
             time.sleep(0.01)
