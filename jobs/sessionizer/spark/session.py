@@ -75,6 +75,8 @@ THROUGHPUT: dict[str, str] = {
 BUSY_MACHINE: dict[str, str] = {
     # seconds that our Python and the JVM wait for each other to connect: by default 15
     "spark.python.authenticate.socketTimeout": "120s",
+    # the clock of a batch is broadcast, and a batch may wait for a free executor however long: by default 300 s
+    "spark.sql.broadcastTimeout": "-1",
 }
 """The ten seconds for a Python worker that is not forked have no setting: such a step is tried again (``failures``)."""
 

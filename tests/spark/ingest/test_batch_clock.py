@@ -69,3 +69,8 @@ def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: Stream
     log.forget_last_commit()
     writer.trigger(availableNow=True).start().awaitTermination()
     assert seen == [(batch.batch_id, batch.at_ms) for batch in [*log.begun(), log.begun()[-1]]]
+
+
+def test_a_batch_that_waits_for_an_executor_does_not_fail_for_its_clock(spark: SparkSession) -> None:
+    """A query with state waits for a broadcast so many seconds, and then ends. Below 0 it waits as long as it takes."""
+    assert int(cast("str", spark.conf.get("spark.sql.broadcastTimeout"))) < 0
