@@ -46,12 +46,19 @@ class WaitingUpgrade:
         return self.problem is not None or any(each.verdict not in settled for each in self.differences)
 
     @property
+    def counts(self) -> str:
+        """The differences by verdict, or the problem."""
+        if self.problem is not None:
+            return f"it has no plan: {self.problem}"
+        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
+        return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+
+    @property
     def counted(self) -> str:
-        """The differences by verdict, or the problem, for a sentence."""
+        """The same, for a sentence."""
         if self.problem is not None:
             return f"an upgrade waits, and has no plan: {self.problem}"
-        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
-        return f"an upgrade waits: {', '.join(f'{count} {verdict}' for verdict, count in counts if count)}"
+        return f"an upgrade waits: {self.counts}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the differences for programs."""

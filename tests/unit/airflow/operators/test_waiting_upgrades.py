@@ -105,7 +105,7 @@ def test_what_open_sessions_would_lack_is_told_and_never_begun(fleet: Fleet) -> 
     (fleet.specs / "clicks.yaml").write_text(SPEC.format(name="clicks").replace("key: k", "key: i") + WINDOW)
     assert fleet.look(INSIDE) == []
     (alert,) = fleet.told
-    assert "1 partial" in alert.reason
+    assert alert.reason == "1 partial", "the kind of the alert says that an upgrade waits"
     assert alert.what_to_do == "`sessionizer upgrade clicks` shows the plan"
 
 
