@@ -49,15 +49,13 @@ class WaitingUpgrade:
     def counts(self) -> str:
         """The differences by verdict, or the problem."""
         if self.problem is not None:
-            return f"it has no plan: {self.problem}"
+            return f"no plan can be made ({self.problem})"
         counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
         return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
 
     @property
     def counted(self) -> str:
         """The same, for a sentence."""
-        if self.problem is not None:
-            return f"an upgrade waits, and has no plan: {self.problem}"
         return f"an upgrade waits: {self.counts}"
 
     def to_json(self) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class CachedValue(Generic[Value]):
 
 
 class ReadableStore(Protocol):
-    """The part of a store that is cached. Each operation raises OSError."""
+    """The reads of a store, which are cached. Each raises OSError."""
 
     def read(self) -> bytes:
         """Read the file."""

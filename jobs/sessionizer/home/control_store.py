@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import ControlUnreachable
-from sessionizer.home.cached_value import cache_reads
+from sessionizer.home.cached_value import ReadableStore, cache_reads
 from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
 from sessionizer.home.disk.local_files import create_file, make_private, replace_file
 from sessionizer.home.roots import uri_of
@@ -19,26 +19,17 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath
 
 
-class ControlStore(Protocol):
+class ControlStore(ReadableStore, Protocol):
     """The file or folder at a path of a control root. Operations raise OSError, FileNotFoundError if it is absent."""
 
     repeats_calls: bool
     """Whether a client repeats a call whose answer was lost. Then the content of a created file must be unique."""
-
-    def read(self) -> bytes:
-        """Read the file."""
 
     def replace(self, content: bytes, *, durable: bool) -> None:
         """Replace the file, without a moment at which it is absent. ``durable`` makes it survive a power cut."""
 
     def create(self, content: bytes) -> bool:
         """Create the file unless it exists. Returns True for the one caller that did."""
-
-    def names(self) -> list[str]:
-        """List the names in the folder."""
-
-    def exists(self) -> bool:
-        """Whether there is such a file or folder."""
 
     def remove(self) -> None:
         """Delete the file, if it exists."""

@@ -45,6 +45,14 @@ def test_the_policy_decides_in_the_window(policy: str, until: int | None) -> Non
     assert decide_upgrade(OUTSIDE, upgrades(policy), found, None) == WindowDecision(tell=True)
 
 
+@pytest.mark.parametrize("problem", [None, "migration 0003 was edited"])
+def test_an_alert_has_the_counts_or_the_problem_and_not_its_kind(problem: str | None) -> None:
+    found = waiting([Verdict.PARTIAL, Verdict.IN_PLACE], problem)
+    assert "waits" not in found.counts
+    assert ("1 partial" in found.counts, str(problem) in found.counts) == (problem is None, problem is not None)
+    assert found.counted.endswith(found.counts)
+
+
 def test_without_a_window_it_is_told_and_nothing_begins() -> None:
     assert decide_upgrade(INSIDE, Upgrades(), waiting(SETTLED), None) == WindowDecision(tell=True)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,16 +19,13 @@ from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.home.names import is_command
 from sessionizer.state.lineages.abandoned import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-
-_JOB: Final = re.compile(rf"({'|'.join(COMMANDS)})-\d{{8}}T")
-"""Pattern of the uid of a command that has the stream, unlike that of a driver."""
 
 
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
@@ -74,7 +70,7 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
     if (
         lease is not None
         and uid is not None
-        and _JOB.match(uid)
+        and is_command(uid)
         and lease.may_be_at_work(EXIT_FILE.of(where, uid).read())
     ):
         raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")

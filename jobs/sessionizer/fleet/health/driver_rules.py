@@ -73,7 +73,8 @@ def _judge_drain(facts: HealthFacts) -> Finding | None:
 def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     """Judge a stream that should run and has no driver: on its way back, or down."""
     record, since = facts.supervision, _gone_since(facts, seen)
-    supervised = record is not None or seen.launch is not None or _is_watched(facts)
+    # after a command a supervisor's records tell of no launch
+    supervised = record is not None or seen.launch is not None or has_looked(facts.looked_at, facts.now)
     if seen.state is State.STOPPED and not seen.desired.at and not supervised:
         return None  # started by hand, and ended as it should: no user ever wanted more
     if record is not None and record.given_up and not has_newer_driver(seen, record):
@@ -84,11 +85,6 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     if record is not None and record.restart_at > facts.now:
         return _judge_waiting(facts, record)
     return _judge_gone(facts, seen, since, supervised=supervised)
-
-
-def _is_watched(facts: HealthFacts) -> bool:
-    """Whether a supervisor has looked at the stream lately. After a command its records tell of no launch."""
-    return has_looked(facts.looked_at, facts.now)
 
 
 def _judge_gone(facts: HealthFacts, seen: DriverStatus, since: int | None, *, supervised: bool) -> Finding:
