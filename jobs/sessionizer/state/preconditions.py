@@ -43,7 +43,8 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     if found is not None and found.outcome is Ending.DONE:
         return found
     if found is not None and found.outcome is Ending.ABANDONED:
-        raise StreamMovedOn(home.name, record.digest, f"{record.verb} {record.id} was abandoned")
+        by = f" by {found.abandoned_by}" if found.abandoned_by else ""
+        raise StreamMovedOn(home.name, record.digest, f"{record.verb} {record.id} was abandoned{by}")
     twin = _find_completed_approval(operations, record, active)
     if found is None and twin is not None:
         return twin

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import BY_ABANDON, DesiredState
 from sessionizer.control.records.operation_record import Ending
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer_airflow.operating.approval import Approved
 
@@ -32,16 +30,9 @@ def operation_of(operations: list[OperationRecord], approved: Approved) -> Opera
     return max(done, key=lambda each: each.step_at, default=None)
 
 
-def find_abandoner(
-    operations: list[OperationRecord], desired: Desired, approved: Approved, *, is_retry: bool
-) -> str | None:
-    """Return the user who gave the approved plan up, None if no user did.
-
-    A command that ended before its first step has no record. Its end is then the newest change of the ``desired``
-    state, which may concern another command unless this try ``is_retry``.
-    """
+def find_abandoner(operations: list[OperationRecord], approved: Approved) -> str | None:
+    """Return the user who gave the approved plan up, None if no user did."""
     for each in reversed(operations):
         if each.digest == approved.digest and each.abandoned_by and each.begun_at >= approved.planned_at:
             return each.abandoned_by
-    is_ended = desired.state is not DesiredState.MAINTENANCE and desired.why == BY_ABANDON
-    return desired.by if is_retry and is_ended and desired.at >= approved.planned_at else None
+    return None

@@ -11,7 +11,6 @@ from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.records.desired_state import read_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import TerminalError
@@ -207,9 +206,7 @@ class CarryOut(OperateJob):
 
     def _require_not_given_up(self, context: Context, request: Request, approved: Approved) -> None:
         """Raise PersonNeeded if a user gave the plan up between two tries, because a retry must not undo that."""
-        stream = self.project.home_of(request.stream)
-        is_retry = context["ti"].try_number > 1
-        user = find_abandoner(read_operations(stream), read_desired(stream), approved, is_retry=is_retry)
+        user = find_abandoner(read_operations(self.project.home_of(request.stream)), approved)
         if user is not None:
             show_label(context, "abandoned")
             reason = f"{user} gave this {request.operation} up: `{abandon_command(request.stream)}`"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -161,8 +161,13 @@ def test_a_restore_that_a_user_gave_up_between_two_tries_is_not_begun_again(
         attempt(2)
     reviewed(failed.value.reason)
     reviewed(failed.value.remedy)
-    assert read_operations(home) == before
     assert read_desired(home).state is DesiredState.RUNNING
+    for later in (DesiredState.STOPPED, DesiredState.RUNNING):
+        write_desired(home, later, by="tom", why="before Airflow's next try")
+        with pytest.raises(PersonNeeded):
+            attempt(3)
+        assert read_desired(home).state is later
+    assert read_operations(home) == before
 
 
 def test_what_does_not_pass_is_abandoned_and_the_stream_goes_on(

@@ -191,6 +191,15 @@ def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platfor
     assert read_desired(home).state is DesiredState.RUNNING
 
 
+def test_a_maintenance_of_an_earlier_release_names_no_command_and_is_ended(
+    platform: Platform, home: StreamHome
+) -> None:
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why="rescale", afterwards=DesiredState.STOPPED)
+    assert abandon(platform) is None
+    assert read_desired(home).state is DesiredState.STOPPED
+    assert read_operations(home) == []
+
+
 def test_a_maintenance_of_a_command_at_work_is_not_ended(platform: Platform, home: StreamHome) -> None:
     job = Maintenance("rescale-20261125T200000-abc123", "ann", "rescale", DesiredState.RUNNING)
     with hold_lease(home, job, 1, lambda _: None):

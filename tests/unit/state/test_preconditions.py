@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
@@ -142,18 +144,39 @@ def test_a_stream_that_changed_since_the_plan_is_left_alone(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("state", [DesiredState.RUNNING, DesiredState.STOPPED])
+@pytest.mark.parametrize("state", [None, DesiredState.RUNNING, DesiredState.STOPPED])
 def test_a_command_that_was_given_up_while_its_driver_ended_does_not_begin(
-    home: StreamHome, monkeypatch: pytest.MonkeyPatch, verb: str, state: DesiredState
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch, verb: str, state: DesiredState | None
 ) -> None:
-    """`abandon` and a start find no record yet, and only set the desired state. A stop holds after the command."""
+    """Whatever the user wants of the stream before the command has its lease."""
     record = planned(home, verb)
 
     def given_up_meanwhile(*_: object) -> set[str]:
-        write_desired(home, state, by="olga", why="sessionizer abandon")
+        CliRunner().invoke(app, ["abandon", "clicks", "--by", "olga", "--home", str(home.platform)])
+        if state is not None:
+            write_desired(home, state, by="olga", why="")
         return set()
 
     monkeypatch.setattr("sessionizer.control.maintenance.ask_to_stop", given_up_meanwhile)
+    with pytest.raises(StreamMovedOn, match="olga"):
+        carry_out(home, record, "tests", 1, no_work(home))
+    assert [(each.id, each.abandoned_by) for each in read_operations(home)] == [(record.id, "olga")]
+    as_it_was = DesiredState.STOPPED if verb == "seed" else DesiredState.RUNNING
+    assert read_desired(home).state is (state or as_it_was)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("state", [DesiredState.RUNNING, DesiredState.STOPPED])
+def test_a_start_while_the_driver_ends_revokes_a_command_and_a_stop_holds_after_it(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch, verb: str, state: DesiredState
+) -> None:
+    record = planned(home, verb)
+
+    def steered_meanwhile(*_: object) -> set[str]:
+        write_desired(home, state, by="olga", why="")
+        return set()
+
+    monkeypatch.setattr("sessionizer.control.maintenance.ask_to_stop", steered_meanwhile)
     if state is DesiredState.RUNNING:
         with pytest.raises(StreamMovedOn, match="olga"):
             carry_out(home, record, "tests", 1, no_work(home))

@@ -12,8 +12,9 @@ from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  rea
 from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.operation import Operation
-from sessionizer.control.records.desired_state import BY_ABANDON, DesiredState, end_maintenance, read_desired
+from sessionizer.control.operation import Operation, give_back
+from sessionizer.control.records.approved_command import abandon_unbegun, unbegun_command
+from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
@@ -32,13 +33,24 @@ def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = No
     """Give up a restore, rescale, seed … that failed or was killed before its point of no return."""
     where = stream_home(home, stream, data)
     note_unknown_stream(where)
+    given_up = _give_up(where, approver(by))
+    if given_up is None:
+        typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")
+    else:
+        typer.echo(given_up)
+
+
+def _give_up(where: StreamHome, by: str) -> str | None:
+    """Give up the command that is pending, or that was approved and has not begun. Return None if there is none."""
     pending = pending_operation(where)
     if pending is not None:
-        typer.echo(_abandon(where, pending, approver(by)))
-    elif read_desired(where).state is DesiredState.MAINTENANCE:
-        typer.echo(_end_maintenance(where, approver(by)))
-    else:
-        typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")
+        return _abandon(where, pending, by)
+    command = unbegun_command(where)
+    if command is not None:
+        return _abandon_unbegun(where, command, by)
+    if read_desired(where).state is DesiredState.MAINTENANCE:
+        return _end_maintenance(where, by)
+    return None
 
 
 def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
@@ -60,11 +72,30 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     finally:
         write_exit(where, ExitRecord(uid, epoch_ms(), ExitOutcome.STOPPED))
         lease.release()
-    return f"the {found.verb} of stream {where.name} is abandoned by {by}: {_describe_desired(where)}"
+    return _describe_abandoned(where, found, by)
+
+
+def _abandon_unbegun(where: StreamHome, command: OperationRecord, by: str) -> str | None:
+    """Abandon a command before its first step. Raises LeaseHeld while a command has the stream.
+
+    It takes no lease, because the driver whose end the command waits for may have it.
+    """
+    give_back(where, command, lambda: _require_no_command(where))
+    if not abandon_unbegun(where, command, by):
+        return _give_up(where, by)  # it has begun meanwhile
+    return _describe_abandoned(where, command, by)
 
 
 def _end_maintenance(where: StreamHome, by: str) -> str:
-    """End a maintenance whose command failed before it began. Raises LeaseHeld while a command has the stream."""
+    """End a maintenance of an earlier release, which did not note its command. Raises LeaseHeld as the above."""
+    _require_no_command(where)
+    afterwards = read_desired(where).afterwards or DesiredState.RUNNING
+    end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
+    return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
+
+
+def _require_no_command(where: StreamHome) -> None:
+    """Raise LeaseHeld while a command has the stream."""
     lease = read_lease(where)
     uid = lease.uid if lease is not None else None
     if (
@@ -74,9 +105,10 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
         and lease.may_be_at_work(EXIT_FILE.of(where, uid).read())
     ):
         raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
-    afterwards = read_desired(where).afterwards or DesiredState.RUNNING
-    end_maintenance(where, afterwards, by=by, why=BY_ABANDON)
-    return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
+
+
+def _describe_abandoned(where: StreamHome, record: OperationRecord, by: str) -> str:
+    return f"the {record.verb} of stream {where.name} is abandoned by {by}: {_describe_desired(where)}"
 
 
 def _describe_desired(where: StreamHome) -> str:

@@ -14,9 +14,10 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
+from sessionizer.control.records.approved_command import forget_approved, note_approved
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
-from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError
+from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
@@ -45,10 +46,13 @@ def carry_out(
             return current
         wanted = _wanted_afterwards(where, current)
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
+        note_approved(where, replace(current, wanted=wanted))
         with hold_lease(where, job, wait_s, say) as lease:
             return _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
     except Exception as error:
         failure = translate_failure(where.name, error)
+        if not isinstance(failure, TransientError):
+            forget_approved(where, record)
         for line in _what_became_of(where, record, failure):
             failure.add_note(line)
         if failure is error:
@@ -96,7 +100,7 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
 
 
 def _require_maintenance(where: StreamHome, record: OperationRecord) -> None:
-    """Raise StreamMovedOn if a user gave the command up, or started the stream, while it waited for the driver's end.
+    """Raise StreamMovedOn if a user started the stream while the command waited for the driver's end.
 
     The user was told so, because an operation has no record before its first step. After a stop it goes on.
     """

@@ -39,8 +39,6 @@ class Desired(JsonRecord):
 
 
 DESIRED_FILE: Final = ControlFile("desired.json", Desired)
-BY_ABANDON: Final = "sessionizer abandon"
-"""Reason of a desired state that ended the maintenance of a command without a record."""
 
 
 def write_desired(
