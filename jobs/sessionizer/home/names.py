@@ -75,6 +75,11 @@ def is_command(uid: str) -> bool:
     return re.fullmatch(COMMAND_PATTERN, uid) is not None
 
 
+def name_process(uid: str) -> str:
+    """Name the owner of a lease: ``driver 3f2a91`` or ``command restore-20261125T200000-abc123``."""
+    return f"{'command' if is_command(uid) else 'driver'} {uid}"
+
+
 def check_name(field: str, value: str) -> str:
     """Return ``value`` if it is a valid name of a stream or table. Raises InvalidSpec for ``field`` otherwise."""
     return _check(field, value, NAME_PATTERN)

@@ -9,6 +9,7 @@ from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.home.clock import clock_time
+from sessionizer.home.names import name_process
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -220,7 +221,7 @@ def end_last_process(driver: DriverStatus) -> Replace:
     """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
     if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
-    ended = describe_end(driver).removeprefix(f"driver {driver.uid} ")
+    ended = describe_end(driver).removeprefix(f"{name_process(driver.uid)} ")
     return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 

@@ -9,6 +9,7 @@ from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.errors import Verdict
+from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ class Failure:
 def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None = None) -> Failure | None:
     """Return the failure that ended the driver. None if it lives, or ended as it was told to.
 
-    ``unstarted``: the lineage that it did not bring to a batch.
+    The end of a command that had the lease is none, because its task or its user answers for it. ``unstarted``: the
+    lineage that the driver did not bring to a batch.
     """
-    if driver is None or not driver.has_ended or driver.ended_on_purpose:
+    if driver is None or not driver.has_ended or driver.ended_on_purpose or is_command(driver.uid):
         return None
     return Failure(
         what=describe_end(driver),
@@ -89,16 +91,16 @@ def cause_of_end(driver: DriverStatus) -> Cause:
 
 
 def describe_end(driver: DriverStatus) -> str:
-    """Describe in one line how the driver ended."""
-    ending = driver.exit_record
+    """Describe in one line how the driver ended, or the command that had the lease."""
+    ending, who = driver.exit_record, name_process(driver.uid)
     if driver.start_problem is not None:
-        return f"driver {driver.uid} did not start: {redact(driver.start_problem.said)}"
+        return f"{who} did not start: {redact(driver.start_problem.said)}"
     if ending is None:
-        return f"driver {driver.uid} vanished without an exit record"
+        return f"{who} vanished without an exit record"
     # a query's error has the stream and the cause before Spark's own message
     message = (ending.message or "").partition(f" ({ending.error_type}): ")[2] or ending.message or ""
     cause = ": ".join(part for part in (ending.error_type, first_line(message)) if part)
-    return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")
+    return f"{who} {ending.outcome}" + (f" ({cause})" if cause else "")
 
 
 def first_line(message: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.act import Supervisor
 
 PATIENCE_S = 30.0
+COMMAND = "restore-20261127T125959-7abb4e"
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -35,7 +36,7 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 def hold(home: StreamHome) -> None:
-    with hold_lease(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
+    with hold_lease(home, Maintenance(COMMAND, "alice", "restore", DesiredState.RUNNING), 10, print):
         pass
 
 
@@ -54,11 +55,11 @@ def test_the_stream_runs_again_and_nobody_is_told_of_a_failure(
         time.sleep(0.05)
     assert alerts == []
     assert (recorded(home).failures, recorded(home).last_failure) == (0, "")
-    assert any("driver restore-1 stopped" in line for line in said)
+    assert any(f"command {COMMAND} stopped" in line for line in said)
 
 
 def hold_for_ever(home: StreamHome) -> None:
-    with hold_lease(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
+    with hold_lease(home, Maintenance(COMMAND, "alice", "restore", DesiredState.RUNNING), 10, print):
         record = new_operation(home, "restore", "13a24ec4dd774b6d", "alice", ("L1", 4), savepoint="monday")
         write_operation(home, replace(record, step=Reached.TAKEN_BACK))
         time.sleep(600)

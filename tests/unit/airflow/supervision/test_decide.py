@@ -76,6 +76,14 @@ def test_live_driver_is_adopted(state: State) -> None:
     )
 
 
+def test_a_killed_command_is_no_failed_driver() -> None:
+    """Its user gave it up, or started the stream as it was. A driver is launched at once, and no user is alerted."""
+    command = replace(driver(State.VANISHED), uid="restore-20261127T125959-7abb4e")
+    assert failure_of(command) is None
+    decision = decide(Situation(desired=RUNNING, driver=command), failures(2, at=NOW - 60 * MINUTE), POLICY, NOW)
+    assert isinstance(decision, Launch)
+
+
 def test_first_start() -> None:
     assert isinstance(decide(Situation(desired=RUNNING), SupervisionRecord(), POLICY, NOW), Launch)
 
