@@ -133,6 +133,9 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "a command works": (
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),
         "warning", "command", "supervision"),
+    "a failed canary that the next driver leaves": (
+        facts(canary=CanaryRecord("b", Terms(goes_back=True), replace(COURSE, before="a", outcome=Outcome.FAILED))),
+        "warning", "canary_failed", "canary"),
     "a canary": (facts(canary=CanaryRecord("b", Terms(), COURSE)), "warning", "canary", "canary"),
     "it catches up": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=55_000, lag_ms=lambda n: (60 - n) * MINUTE)),

@@ -56,7 +56,7 @@ def judge_disk(facts: HealthFacts) -> Finding | None:
 
 
 def judge_canary(facts: HealthFacts) -> Finding | None:
-    """Judge a lineage that is a canary."""
+    """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user."""
     canary = facts.canary
     if canary is None or canary.outcome in {Outcome.PASSED, Outcome.PROMOTED}:
         return None
@@ -65,7 +65,7 @@ def judge_canary(facts: HealthFacts) -> Finding | None:
     since = canary.course.decided_at if failed else canary.course.begun_at
     return Finding(
         part=Part.CANARY,
-        word=Word.DEGRADED if failed else Word.WARNING,
+        word=Word.DEGRADED if failed and not canary.goes_back else Word.WARNING,
         rule="canary_failed" if failed else "canary",
         what=what or f"lineage {canary.lineage} is a canary",
         since=since,
