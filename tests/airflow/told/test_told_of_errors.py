@@ -13,6 +13,7 @@ from sessionizer.checkpoint.names import commit_log, offset_log
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import Verdict
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
@@ -23,6 +24,8 @@ from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.fingerprint import SPARK, Fingerprint, present_fingerprint, write_fingerprint
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
@@ -167,7 +170,9 @@ def wrote_rows(home: StreamHome, batch_id: int) -> str:
 
 def checkpoint_away(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    wrote_rows(watched.home, 0)
+    lineage, spec = wrote_rows(watched.home, 0), read_spec_file(watched.streams, "clicks").required()
+    write_lineage_spec(watched.home, lineage, new_record(watched.home, spec))
+    TYPES_FILE.of(watched.home, lineage).write(KeptTypes("event_time"))
 
 
 def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None:
