@@ -107,7 +107,8 @@ class DriverLoop:
         return outcome, self._heartbeat.beat.batch_id
 
     def _begin(self) -> None:
-        self._heartbeat.update(phase=Phase.STARTING)
+        # the time for the start begins here, because a rollback before it takes as long as it takes
+        self._heartbeat.note_start_progress(phase=Phase.STARTING)
         self._canary = CanaryWatch.begun_by(self._home, self._lease.uid)
         for line in self._running.lines():
             self._say(line)
