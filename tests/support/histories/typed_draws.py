@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.lineage.drained import examine_drain
-from support.histories.typed_moments import Moment, draw_rollback_moment
+from support.histories.typed_goals import TypedGoals
+from support.histories.typed_moments import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,17 +16,14 @@ if TYPE_CHECKING:
     from support.histories.typed_user import TypedUser
 
 NAME: Final = "clicks"
-QUERY_STARTS: Final = 2
 DRAINING: Final = 3
-"""Number of steps that a driver has told when its query starts, and when it begins to drain."""
-KILLED_DRIVERS: Final = 3
-"""After so many the canary of a lineage has failed."""
+"""Number of steps that a driver has told when it begins to drain."""
 CHANGED_BEFORE: Final = 0.7
 """Share of the upgrades of a spec that is changed before. The others mostly find nothing to do."""
 WEIGHTS: Final = {
     "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 8, "rescale": 4,
     "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "seed": 0.1, "abandon": 0.3, "look": 0.3,
-    "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5, "fail_canary": 2,
+    "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
 }  # fmt: skip
 
 
@@ -36,12 +34,23 @@ class TypedDraws:
     user: TypedUser
     saved: list[str] = field(default_factory=list)
     broken_for: int = 0
+    goals: TypedGoals = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Aim at goals between the drawn commands."""
+        self.goals = TypedGoals(self.user)
 
     def one(self) -> str:
         """Draw a command and type it. Returns its name."""
         self._mend_in_time()
+        draw: Callable[[], None]
+        goal = self.goals.next()
+        if goal is not None:
+            draw = getattr(self.goals, goal)
+            draw()
+            return goal
         name = self.user.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        draw: Callable[[], None] = getattr(self, f"_{name}")
+        draw = getattr(self, f"_{name}")
         draw()
         return name
 
@@ -144,17 +153,6 @@ class TypedDraws:
 
     def _promote(self) -> None:
         self.user.type("promote", NAME)
-
-    def _fail_canary(self) -> None:
-        """Let the canary of a new lineage fail by killed drivers, and kill those that roll back on their own."""
-        user = self.user
-        user.kill_driver()
-        groups = str(user.chance.choice([2, 3, 4]))
-        user.approve("rescale", NAME, "--key-groups", groups, "--roll-back-if-failed")
-        for _ in range(KILLED_DRIVERS):
-            user.cut("run", NAME, at=Moment(QUERY_STARTS, 0))
-        for _ in range(3):  # the first of them often only ends
-            user.cut("run", NAME, "--until", "caught-up", at=draw_rollback_moment(user.chance))
 
     def _abandon(self) -> None:
         self.user.type("abandon", NAME)

@@ -25,10 +25,10 @@ KILLED_PLANS: Final = 0.05
 QUICK: Final = frozenset({"status", "diff", "spec", "abandon", "promote", "stop", "tables"})
 """Commands that start no Spark."""
 LINES: Final = {
-    "restore": 8, "rollback": 2, "rescale": 7, "switch": 7, "apply": 3, "upgrade": 3, "seed": 10, "savepoint": 4,
+    "restore": 10, "rollback": 3, "rescale": 7, "switch": 7, "apply": 3, "upgrade": 3, "seed": 10, "savepoint": 4,
     "run": 3,
 }  # fmt: skip
-"""Number of lines by which each command tells its steps. With rows to delete it prints a few more."""
+"""Number of lines by which each command tells its steps, with rows to delete in two tables."""
 OF_NEW_LINEAGE: Final = 6
 """Lines more, if a command makes a new lineage only when asked to."""
 _STEP: Final = re.compile(
@@ -86,4 +86,4 @@ def draw_moment(chance: Random, words: Sequence[str]) -> Moment | None:
 
 def draw_rollback_moment(chance: Random) -> Moment:
     """Draw the moment at which a driver is killed that rolls back on its own."""
-    return Moment(chance.randint(1, 4), chance.choice([0, 0, chance.uniform(0, 3)]))
+    return Moment(chance.randint(1, 4), chance.choice([0, chance.uniform(0, 3), chance.uniform(0, 8)]))
