@@ -11,10 +11,11 @@ from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
-from sessionizer.errors import DamagedFile
+from sessionizer.errors import DamagedFile, StoreUnreachable
 from sessionizer.home.cached_value import cached_read
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import list_names
+from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
@@ -74,8 +75,15 @@ def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
 
 def _columns_of(table: DataPath) -> SinkColumns:
     try:
+        require_reachable(table)
         return _read_columns(table / "_delta_log")
-    except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out
+    except (
+        OSError,
+        StoreUnreachable,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # Spark asks the table before the plan is carried out
         return SinkColumns()
 
 

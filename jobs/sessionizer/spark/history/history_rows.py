@@ -15,6 +15,7 @@ from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, newest_version, relative_name
+from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
@@ -110,8 +111,9 @@ def _stored_at(
 def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[HistoryPlace, Source] | None:
     """Return the history in ``folder``, which the option ``field`` gave, and its reader. None without a file.
 
-    Raises InvalidSpec.
+    Raises InvalidSpec, StoreUnreachable.
     """
+    require_reachable(folder, "the history")
     newest = newest_version(folder)
     if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})

@@ -9,8 +9,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.home.data_files import newest_version
+from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import list_changes_after
@@ -44,8 +45,10 @@ class ChangeWatch:
         self._next_look = time.monotonic() + EVERY_S
         looked, changes = dict[str, int](), list["TableChange"]()
         for name, location in self._tables.items():
-            with suppress(InvalidSpec, OSError, ValueError, ImportError):
-                version, found = self._found(folder_at(location), name, self._told.looked(location))
+            with suppress(InvalidSpec, StoreUnreachable, OSError, ValueError, ImportError):
+                table = folder_at(location)
+                require_reachable(table)
+                version, found = self._found(table, name, self._told.looked(location))
                 changes += found
                 if version is not None:
                     looked[location] = version
