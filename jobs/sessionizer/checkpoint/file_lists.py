@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
 
-_PARTS: Final = 10
+COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
+"""Spark's setting for ``PARTS``. Of a list without such a part, as of a short copy, Spark believes the setting."""
+PARTS: Final = 10
 """Each part with a number of this step in a list of files repeats the entries of all parts before it."""
 _OF_NO_BATCH: Final = 2**62
 """The number under which a file is listed that counts as read, and that no batch reads. Spark takes none below 0."""
@@ -81,7 +83,7 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
     folder = source_log(target, source)
     folder.mkdir(parents=True)
     entries = _entries(checkpoint, source, -1, until, {_OF_NO_BATCH})
-    whole = until - (until + 1) % _PARTS  # the last part that holds those before it, too
+    whole = until - (until + 1) % PARTS  # the last part that holds those before it, too
     first = max(whole, 0)
     for offset in range(first, until + 1):
         name, after = (f"{offset}.compact", -1) if offset == whole else (str(offset), offset - 1)
