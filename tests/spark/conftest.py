@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -48,8 +48,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     session = spark_session("tests", master="local[2]", extra=settings)
+    remember_classes(session, "functions", "PythonUtils", "PythonSQLUtils")
     yield session
     session.stop()
+
+
+def remember_classes(session: SparkSession, *names: str) -> None:
+    """Have py4j find classes at once: it searches the class path, in vain at first, each time a column is made."""
+    view: Any = session.sparkContext._jvm
+    for name in names:
+        setattr(view, name, getattr(view, name))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -37,7 +37,7 @@ def five_files(tmp_path: Path, spec: StreamSpec) -> None:
         (tmp_path / "in" / f"{second}.json").write_text(line)
 
 
-@pytest.mark.usefixtures("five_files", "either_way")
+@pytest.mark.usefixtures("five_files")
 def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
     (punctuations := tmp_path / "punctuations").mkdir()
     metrics = cast("Any", spark.sparkContext._jvm).org.apache.spark.metrics.source.CodegenMetrics

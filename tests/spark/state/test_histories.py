@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import Ending, pending_operation
 from sessionizer.errors import NoWayBack
+from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.histories.real_stream import REFUSALS, RealStream
 
 if TYPE_CHECKING:
@@ -33,10 +35,19 @@ def test_a_restore_to_an_older_savepoint_then_to_a_newer_one(stream: RealStream)
     stream.save("monday")
     read(stream, 2)
     stream.save("tuesday")
-    stream.restore("monday")
+    before = stream.stage.lineage
+    record, lineage = stream.restore("monday"), stream.stage.lineage
+    assert lineage
+    assert lineage == record.lineage_to != before
+    origin = ORIGIN_FILE.of(stream.home, lineage).require()
+    assert origin is not None
+    assert (origin.verb, origin.parent, origin.savepoint) == ("restore", before, "monday")
+    assert (record.outcome, read_desired(stream.home).state) == (Ending.DONE, DesiredState.RUNNING)
+    assert record.days
     with stream.killed_at(9):
         stream.restore("tuesday")
     stream.restore("tuesday")
+    assert not any(table.rows for table in stream.plan_of("tuesday").decision.tables)
     stream.end()
 
 

@@ -1,4 +1,7 @@
-"""Back to a savepoint: the tables end as if what came after it had never been, and then come out as they must."""
+"""Back to a savepoint: the tables end as if what came after it had never been, and then come out as they must.
+
+The ordinary run has two restores of one stream, one of them killed, in `test_histories.py`.
+"""
 
 from __future__ import annotations
 
@@ -110,6 +113,7 @@ def test_a_savepoint_without_logs_is_gone_back_to_by_its_rows(restored: Restored
     restored.assert_exact()
 
 
+@pytest.mark.long
 @AND_ON_HDFS_IN_THE_LONG_RUN
 def test_the_stream_goes_on_from_there_and_ends_as_it_must(
     spark: SparkSession, tmp_path: Path, data: str | None

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.commands.command import Plan
+    from sessionizer.state.restores.restore_plan import RestorePlan
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
 
@@ -120,8 +121,7 @@ class RealStream:
     def restore(self, savepoint: str) -> OperationRecord:
         """Go back, or forward, to a savepoint."""
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        command = Restore(canary=0)
-        plan = command.plan(plan_restore(self.spark, self.home, kept, manifest, canary=None))
+        command, plan = Restore(canary=0), self.plan_of(savepoint)
         runner = RestoreRunner(
             spark=self.spark,
             home=self.home,
@@ -132,6 +132,11 @@ class RealStream:
             plan=plan,
         )
         return self._typed(command.name, lambda: plan, runner, savepoint)
+
+    def plan_of(self, savepoint: str) -> Plan[RestorePlan]:
+        """Return what a restore to the savepoint would do."""
+        kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
+        return Restore(canary=0).plan(plan_restore(self.spark, self.home, kept, manifest, canary=None))
 
     def rollback(self) -> OperationRecord:
         """Go back to the lineage before."""
