@@ -10,7 +10,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import DamagedFile
 from sessionizer.fleet.health.verdict import StreamHealth
 from sessionizer.home.clock import moment_text
-from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.names import Verb, dag_id, name_process
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -125,7 +125,7 @@ class StreamView:
         lease = self.owner.lease
         process = f" (pid {lease.pid} on {lease.host})" if lease else ""
         return (
-            f"driver {self.owner.uid}{process} of stream {self.name} runs, but no spec describes it (renamed or "
+            f"{name_process(self.owner.uid)}{process} of stream {self.name} runs, but no spec describes it (renamed or "
             f"removed?): run `{self.stop_command}`, or put the spec back"
         )
 

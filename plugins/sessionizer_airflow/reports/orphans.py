@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
 from sessionizer.fleet.streams import all_streams
+from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import StreamFindings
 
@@ -49,7 +50,7 @@ def _alert(orphan: StreamView) -> Alert:
     return Alert(
         stream=orphan.name,
         kind=Kind.ORPHANED,
-        reason=f"driver {orphan.owner.uid} runs, but no spec describes its stream",
+        reason=f"{name_process(orphan.owner.uid)} runs, but no spec describes its stream",
         what_to_do=what_to_do(orphan),
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,

@@ -14,7 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
-from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.names import Verb, dag_id, name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import StreamFindings
@@ -48,7 +48,7 @@ class UnwatchedStream:
     def line(self) -> str:
         """The problem in one line."""
         if self.seen.state not in DOWN:
-            runs = f"driver {self.seen.uid} of stream {self.name} runs, and no supervisor watches it"
+            runs = f"{name_process(self.seen.uid)} of stream {self.name} runs, and no supervisor watches it"
             return f"{runs} since {describe_duration(self.silence)} ago"
         what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
         return f"{what}, and no supervisor has acted for {describe_duration(self.silence)}"

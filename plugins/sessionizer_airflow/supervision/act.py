@@ -15,6 +15,7 @@ from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import name_process
 from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import (
@@ -191,7 +192,7 @@ class Supervisor:
         if driver is not None and situation.wanted:
             said = f"; {observed.said}" if observed and observed.said else ""
             failure = Failure(
-                what=f"driver {uid} was replaced: {decision.why}{said}",
+                what=f"{name_process(uid)} was replaced: {decision.why}{said}",
                 cause=observed.cause if observed and observed.cause else decision.cause,
                 uid=uid,
                 lifetime_ms=driver.lifetime_ms,

@@ -155,7 +155,7 @@ def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: Supervi
         return Adopt(driver.uid, str(driver.state))
     gone_at = is_gone_at(record, driver.heard_ms, policy, now_ms)
     if driver.out_of_sight is not None and now_ms <= gone_at:
-        where = f"driver {driver.uid} is on {driver.out_of_sight}, which cannot be seen from here"
+        where = f"{name_process(driver.uid)} is on {driver.out_of_sight}, which cannot be seen from here"
         return Wait(gone_at + 1, f"{where}. It counts as gone if it sends no heartbeat until {clock_time(gone_at)}")
     return replacement(driver, now_ms)
 
@@ -163,7 +163,7 @@ def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: Supervi
 def _judge_leaving(driver: DriverStatus, now_ms: int) -> Decision:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.exit_record is not None and now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
-        return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
+        return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"{name_process(driver.uid)} is leaving", orderly=True)
     return end_last_process(driver)
 
 
@@ -175,7 +175,7 @@ def _judge_ended(
     now_ms: int,
 ) -> Decision:
     if driver.uid == record.settled_uid:
-        return Launch(f"driver {driver.uid} was dealt with")
+        return Launch(f"{name_process(driver.uid)} was dealt with")
     failure = failure_of(driver, unstarted)
     if failure is None:
         return Launch(describe_end(driver))

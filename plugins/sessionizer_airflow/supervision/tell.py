@@ -10,6 +10,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import Verdict
 from sessionizer.home.clock import clock_time, describe_duration
+from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, RollBack, StandBy, Wait
 from sessionizer_airflow.supervision.failures import GO_ON, first_line, is_rollback_due, reason_to_give_up, what_to_do
@@ -32,11 +33,12 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
         case Launch(why):
             line = f"launching a driver: {why}"
         case Adopt(uid, state):
-            line = f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
+            line = f"watching {name_process(uid)}: {_word_for(state)}{_progress(situation)}"
         case Wait(until_ms, why):
             line = f"waiting until {clock_time(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
         case Replace(uid, why, out_of_sight=out_of_sight):
-            line = f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
+            who = name_process(uid)
+            line = f"replacing {who}: {why}" if out_of_sight else f"ending {who} by force: {why}"
         case RollBack(lineage, why):
             line = f"rolling back: lineage {lineage} never made a batch: {why}"
         case GiveUp(reason, remedy):

@@ -6,9 +6,11 @@ import logging
 
 import pytest
 
+from sessionizer.causes.cause import HUNG
 from sessionizer.fleet.health.verdict import Finding, Part, Word, weigh
-from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, StandBy, Wait
-from sessionizer_airflow.supervision.tell import level_of
+from sessionizer.home.names import name_process
+from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.tell import describe, level_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,13 @@ from sessionizer_airflow.supervision.tell import level_of
 )
 def test_every_decision_has_a_level(decision: Decision, level: int) -> None:
     assert level_of(decision) == level
+
+
+@pytest.mark.parametrize("uid", ["3f2a91", "restore-20261125T200000-abc123"])
+@pytest.mark.parametrize("out_of_sight", [False, True])
+def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> None:
+    decisions: list[Decision] = [Adopt(uid, "RUNNING"), Replace(uid, "it hangs", HUNG, out_of_sight=out_of_sight)]
+    assert all(name_process(uid) in describe(each, None, now_ms=0) for each in decisions)
 
 
 @pytest.mark.parametrize(
