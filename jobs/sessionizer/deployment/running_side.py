@@ -77,13 +77,8 @@ def _columns_of(table: DataPath) -> SinkColumns:
     try:
         require_reachable(table)
         return _read_columns(table / "_delta_log")
-    except (
-        OSError,
-        StoreUnreachable,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # Spark asks the table before the plan is carried out
+    # Spark asks the table before the plan is carried out
+    except (OSError, StoreUnreachable, ValueError, KeyError, TypeError):
         return SinkColumns()
 
 

@@ -87,7 +87,7 @@ def _abandon_unbegun(where: StreamHome, command: OperationRecord, by: str) -> st
 
 
 def _end_maintenance(where: StreamHome, by: str) -> str:
-    """End a maintenance of an earlier release, which did not note its command. Raises LeaseHeld as the above."""
+    """End a maintenance of an earlier release, which noted no command. Raises LeaseHeld while one has the stream."""
     _require_no_command(where)
     afterwards = read_desired(where).afterwards or DesiredState.RUNNING
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
