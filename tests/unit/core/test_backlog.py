@@ -96,7 +96,7 @@ any_log_in_event_time = given(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @any_log_in_event_time
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
     assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)

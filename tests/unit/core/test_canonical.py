@@ -94,7 +94,7 @@ def disordered(rows: pa.Table, chance: random.Random) -> pa.Table:
     return pa.concat_tables([rows.take(order.slice(0, cut)), rows.take(order.slice(cut))])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(changing=changing_logs(), share=st.floats(0, 1), key_groups=st.integers(1, 3), seed=st.integers())
 def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: float, key_groups: int, seed: int) -> None:
     groups = until(changing, round(share * len(changing.log.batches)), key_groups)
@@ -121,7 +121,7 @@ in_any_other_groups = given(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @in_any_other_groups
 def test_a_stream_may_go_on_in_other_groups_after_any_batch(
     changing: ChangingLog, share: float, before: int, after: int, seed: int
