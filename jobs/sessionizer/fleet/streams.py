@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
 from sessionizer.control.status.read_status import read_status
-from sessionizer.control.status.unfinished_operation import find_unfinished_operation, read_unfinished
+from sessionizer.control.status.unfinished_operation import read_unfinished, read_unfinished_of
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.waiting import what_follows
 from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
@@ -106,7 +106,7 @@ def view_spec(
     if not records.takes_changes:
         records = replace(records, changes=(), waiting=None)
     operations, canary, waiting = records.operations, records.canary, records.waiting
-    unfinished = find_unfinished_operation(home.name, records.pending, driver.owner, now)
+    unfinished = read_unfinished_of(home, records.pending, driver.owner, now)
     view = StreamView(
         name=spec.name,
         home=home,

@@ -10,17 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionizer.control.records.approved_command import note_approved
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
-from sessionizer.control.records.operation_record import OperationRecord, Reached
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge
-from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, find_unfinished_operation
+from sessionizer.control.status.unfinished_operation import (
+    UNATTENDED_AFTER_MS,
+    find_unfinished_operation,
+    read_unfinished_of,
+)
 from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from support.fixtures.reviewed import Reviewed
 
@@ -134,6 +142,19 @@ def test_people_read_how_to_go_on(reviewed: Reviewed) -> None:
 def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> None:
     for by in ("olga", "the trial of lineage L1"):
         reviewed(found(DEAD, replace(PENDING, by=by)).go_on)
+
+
+def test_a_command_that_was_killed_before_it_had_a_record_is_named(tmp_path: Path) -> None:
+    home, dead = StreamHome.of(tmp_path, "clicks"), judge(DEAD, NOW)
+    home.prepare()
+    note_approved(home, PENDING)
+    noted = read_unfinished_of(home, None, dead, NOW)
+    assert noted is not None
+    assert f"clear its task carry_out in Airflow, or run `{PENDING.command}`" in noted.go_on
+    write_operation(home, replace(PENDING, outcome=Ending.ABANDONED))
+    over = read_unfinished_of(home, None, dead, NOW)
+    assert over is not None
+    assert PENDING.command not in over.go_on
 
 
 def test_a_process_that_hangs_is_named() -> None:

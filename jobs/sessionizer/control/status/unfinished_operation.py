@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.records.approved_command import unbegun_command
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation
 from sessionizer.control.timeouts import MINUTE, STALE_AFTER_MS
@@ -80,15 +81,32 @@ def read_unfinished(home: StreamHome, owner: DriverStatus, now_ms: int) -> Unfin
 
     Raises DamagedFile, ControlUnreachable.
     """
-    return find_unfinished_operation(home.name, pending_operation(home), owner, now_ms)
+    return read_unfinished_of(home, pending_operation(home), owner, now_ms)
+
+
+def read_unfinished_of(
+    home: StreamHome, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
+) -> UnfinishedOperation | None:
+    """Return what ``read_unfinished`` does, if the ``pending`` command of the stream is known.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
+    early = pending is None and owner.desired.state is DesiredState.MAINTENANCE
+    unbegun = unbegun_command(home) if early else None
+    return find_unfinished_operation(home.name, pending, owner, now_ms, unbegun)
 
 
 def find_unfinished_operation(
-    stream: str, pending: OperationRecord | None, owner: DriverStatus, now_ms: int
+    stream: str,
+    pending: OperationRecord | None,
+    owner: DriverStatus,
+    now_ms: int,
+    unbegun: OperationRecord | None = None,
 ) -> UnfinishedOperation | None:
     """Return the unfinished command, from its record and the observation of the lease's owner.
 
-    A command that was killed early has maintenance and no record.
+    A command that was killed early has maintenance and no record. ``unbegun`` is then the note of it, which one of an
+    earlier release does not have.
     """
     desired = owner.desired
     if pending is None and desired.state is not DesiredState.MAINTENANCE:
@@ -99,7 +117,7 @@ def find_unfinished_operation(
         process=_process(owner),
         is_at_work=_is_at_work(owner, now_ms),
         last_sign_ms=_last_sign(pending, owner),
-        go_on=_go_on(stream, pending),
+        go_on=_go_on_early(stream, unbegun) if pending is None else _go_on(pending),
     )
 
 
@@ -138,14 +156,21 @@ def _last_sign(pending: OperationRecord | None, owner: DriverStatus) -> int:
     return max(signs)
 
 
-def _go_on(stream: str, pending: OperationRecord | None) -> str:
-    if pending is None:
-        unpause = f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused"
-        start = f"or run {dag_id(stream, Verb.START)} and {unpause}, to run the stream as it is"
-        return f"run its command again, {start}; to give it up: `{abandon_command(stream)}`"
-    given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(stream)}`"
-    clear = "clear its task carry_out in Airflow, or " if pending.by.endswith(IN_AIRFLOW) else ""
-    return f"{clear}run `{pending.command}`: it resumes where it was{given_up}"
+def _go_on_early(stream: str, unbegun: OperationRecord | None) -> str:
+    again = "run its command again" if unbegun is None else _run_again(unbegun)
+    unpause = f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused"
+    start = f"or run {dag_id(stream, Verb.START)} and {unpause}, to run the stream as it is"
+    return f"{again}, {start}; to give it up: `{abandon_command(stream)}`"
+
+
+def _go_on(pending: OperationRecord) -> str:
+    given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(pending.stream)}`"
+    return f"{_run_again(pending)}: it resumes where it was{given_up}"
+
+
+def _run_again(record: OperationRecord) -> str:
+    clear = "clear its task carry_out in Airflow, or " if record.by.endswith(IN_AIRFLOW) else ""
+    return f"{clear}run `{record.command}`"
 
 
 def abandon_command(stream: str) -> str:
