@@ -16,20 +16,11 @@ from sessionizer.control.records.approved_command import (
 )
 from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
 from sessionizer.errors import DamagedFile
-from sessionizer.home.stream_home import StreamHome
 from support.places import mounted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.control.records.operation_record import OperationRecord
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> StreamHome:
-    where = StreamHome.of(tmp_path, "clicks")
-    where.prepare()
-    return where
+    from sessionizer.home.stream_home import StreamHome
 
 
 def noted(home: StreamHome) -> OperationRecord:

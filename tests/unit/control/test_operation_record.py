@@ -17,20 +17,12 @@ from sessionizer.control.records.operation_record import (
     write_operation,
 )
 from sessionizer.errors import DamagedFile, OperationPending
-from sessionizer.home.stream_home import StreamHome
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from sessionizer.home.stream_home import StreamHome
 
 BEGUN = begun_restore(savepoint="20261122T080000-abc123")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> StreamHome:
-    where = StreamHome.of(tmp_path, "clicks")
-    where.prepare()
-    return where
 
 
 def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:

@@ -24,12 +24,10 @@ from sessionizer.control.status.unfinished_operation import (
     read_unfinished_of,
 )
 from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS
-from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from sessionizer.home.stream_home import StreamHome
     from support.fixtures.reviewed import Reviewed
 
 NOW = 1_800_000_000_000
@@ -144,9 +142,8 @@ def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> No
         reviewed(found(DEAD, replace(PENDING, by=by)).go_on)
 
 
-def test_a_command_that_was_killed_before_it_had_a_record_is_named(tmp_path: Path) -> None:
-    home, dead = StreamHome.of(tmp_path, "clicks"), judge(DEAD, NOW)
-    home.prepare()
+def test_a_command_that_was_killed_before_it_had_a_record_is_named(home: StreamHome) -> None:
+    dead = judge(DEAD, NOW)
     note_approved(home, PENDING)
     noted = read_unfinished_of(home, None, dead, NOW)
     assert noted is not None
