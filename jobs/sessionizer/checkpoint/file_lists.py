@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
 
 COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
-"""Spark's setting for ``PARTS``. Of a list without such a part, as of a short copy, Spark believes the setting."""
+"""Spark's setting for ``PARTS``. Spark uses it for a list without such a part, as of a short copy."""
 PARTS: Final = 10
 """Each part with a number of this step in a list of files repeats the entries of all parts before it."""
 _OF_NO_BATCH: Final = 2**62

@@ -130,7 +130,7 @@ class Restored:
 
     def batches(self, files: ClickFiles) -> list[Batch]:
         """Those that led to the savepoint, and those of the active lineage but for the one that seeded it."""
-        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: SAVED_AFTER + 1]
+        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: self.manifest.batch_id + 1]
         since = CheckpointLog(self.stage.checkpoint).committed()[1:]
         return [*batches_of(then, files), *batches_of(since, files)]
 
