@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath
+    from sessionizer.home.roots import DataPath
 
 REPOSITORY: Final = Path(__file__).parents[2]
 SUPPORT: Final = REPOSITORY / "tests" / "support"
 
 
-def mounted(path: ControlPath) -> Path:
+def opened(path: DataPath) -> Path:
+    """``path``, here or in a store, with the methods that open it. The product has functions for that."""
+    return cast("Path", path)
+
+
+def mounted(path: DataPath) -> Path:
     """What is known to be on this machine, as what it then is."""
     assert isinstance(path, Path)
     return path

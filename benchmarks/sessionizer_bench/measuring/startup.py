@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches
+from sessionizer.home.data_files import list_entries
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
@@ -71,7 +72,7 @@ def _time_to_first_commit(streams: Path, home: Path) -> float:
 def _await_commit(driver: subprocess.Popen[bytes], home: StreamHome, log: Path) -> float:
     deadline = time.perf_counter() + _PATIENCE_S
     while time.perf_counter() < deadline:
-        if any(list_committed_batches(folder) for folder in home.lineages.glob("*/checkpoint")):
+        if any(list_committed_batches(lineage / "checkpoint") for lineage in list_entries(home.lineages)):
             return time.perf_counter()
         if driver.poll() is not None:
             message = f"the driver ended with exit code {driver.returncode} before its first batch, see {log}"

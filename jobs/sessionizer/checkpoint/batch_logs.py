@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry, commit_entry, offset_entry
 from sessionizer.checkpoint.names import EVENTS, commit_log, list_numbers, offset_log, source_log
+from sessionizer.home.data_access import read_data_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
 def _read(log: DataPath, batch_id: int, parse: Callable[[int, str], _Entry], version: str) -> _Entry:
     file = log / str(batch_id)
     try:
-        entry = parse(batch_id, file.read_text(encoding="utf-8"))
+        entry = parse(batch_id, read_data_text(file))
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     if entry.version != version:
@@ -75,7 +76,7 @@ def proof_of_batch(checkpoint: DataPath, batch_id: int) -> str:
     Raises OSError if one is gone.
     """
     logs = (offset_log(checkpoint), commit_log(checkpoint))
-    return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
+    return "\n".join(read_data_text(log / str(batch_id)) for log in logs)
 
 
 def read_pinned_settings(checkpoint: DataPath) -> dict[str, str]:
@@ -89,7 +90,7 @@ def read_pinned_settings(checkpoint: DataPath) -> dict[str, str]:
 
 def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
     """Return the offsets by topic and partition that a Kafka source began at. Raises OSError if it has not begun."""
-    told = (source_log(checkpoint, EVENTS) / "0").read_text(encoding="utf-8")
+    told = read_data_text(source_log(checkpoint, EVENTS) / "0")
     return json.loads(told.partition("\n")[2])
 
 

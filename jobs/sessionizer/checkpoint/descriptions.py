@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.log_entries import text_of
 from sessionizer.checkpoint.names import OPERATOR, STATE
+from sessionizer.home.data_access import read_data_text, remove_data, write_data_text
 from sessionizer.home.data_files import list_all_entries
 
 if TYPE_CHECKING:
@@ -101,16 +102,16 @@ def move_schema(checkpoint: DataPath, uri: str) -> None:
     """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
     for file in list_all_entries(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
         if file.name.startswith("."):
-            file.unlink()
+            remove_data(file)
             continue
-        version, told = file.read_text(encoding="utf-8").splitlines()
+        version, told = read_data_text(file).splitlines()
         metadata = json.loads(told)
         for store in metadata["stateStoreInfo"]:
             store["stateSchemaFilePaths"] = [_move_path(path, uri) for path in store["stateSchemaFilePaths"]]
         if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
             message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
             raise ValueError(message)
-        file.write_text(f"{version}\n{text}", encoding="utf-8")
+        write_data_text(file, f"{version}\n{text}")
 
 
 def _move_path(path: str, uri: str) -> str:

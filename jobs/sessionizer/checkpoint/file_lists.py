@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.checkpoint.batch_logs import list_begun_batches, read_planned_batch
 from sessionizer.checkpoint.log_entries import NOT_READ, source_entries
 from sessionizer.checkpoint.names import EVENTS, list_numbers, offset_log, source_log
+from sessionizer.home.data_access import data_exists, make_data_folder, read_data_text, remove_data, write_data_text
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
     if until < 0:
         return
     folder = source_log(target, source)
-    folder.mkdir(parents=True)
+    make_data_folder(folder)
     entries = _entries(checkpoint, source, -1, until, {_OF_NO_BATCH})
     whole = until - (until + 1) % PARTS  # the last part that holds those before it, too
     first = max(whole, 0)
@@ -93,7 +94,7 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
             if after < entry["batchId"] <= offset or (offset == first and entry["batchId"] == _OF_NO_BATCH)
         ]
         told = [json.dumps(entry, separators=(",", ":")) for entry in held]
-        (folder / name).write_text("\n".join(["v1", *told]), encoding="utf-8")
+        write_data_text(folder / name, "\n".join(["v1", *told]))
 
 
 def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
@@ -103,7 +104,7 @@ def write_start_position(checkpoint: DataPath, offset: Any | None, seen: Sequenc
     because nothing of it is atomic. Raises ValueError if another batch was begun, and OSError.
     """
     file = offset_log(checkpoint) / "0"
-    version, _, events, *others = file.read_text(encoding="utf-8").splitlines()
+    version, _, events, *others = read_data_text(file).splitlines()
     if list_begun_batches(checkpoint) != {0} or version != "v1" or events != NOT_READ:
         raise ValueError(f"{uri_of(checkpoint)} is not that of a lineage that has only begun")
     if seen:
@@ -118,14 +119,14 @@ def begin_where(checkpoint: DataPath, batch_id: int, other: DataPath) -> None:
 
     Only before any driver has run, because it is not atomic.
     """
-    _, _, *ends = other.read_text(encoding="utf-8").splitlines()
+    _, _, *ends = read_data_text(other).splitlines()
     _write_ends(offset_log(checkpoint) / str(batch_id), ends)
 
 
 def _write_ends(file: DataPath, ends: Sequence[str]) -> None:
-    version, about, *_ = file.read_text(encoding="utf-8").splitlines()
-    file.write_text("\n".join([version, about, *ends]), encoding="utf-8")
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    version, about, *_ = read_data_text(file).splitlines()
+    write_data_text(file, "\n".join([version, about, *ends]))
+    remove_data(file.with_name(f".{file.name}.crc"))
 
 
 def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
@@ -134,9 +135,9 @@ def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
     Spark reads the files with the entry's own number, and skips all that are listed.
     """
     entries = [{"path": file.uri, "timestamp": file.changed_at, "batchId": _OF_NO_BATCH} for file in seen]
-    log.mkdir(parents=True, exist_ok=True)
-    (log / "0").write_text("\n".join(["v1", *map(json.dumps, entries)]), encoding="utf-8")
-    (log / ".0.crc").unlink(missing_ok=True)
+    make_data_folder(log, exist_ok=True)
+    write_data_text(log / "0", "\n".join(["v1", *map(json.dumps, entries)]))
+    remove_data(log / ".0.crc")
 
 
 def _entries(
@@ -153,9 +154,9 @@ def _entries(
             continue
         # every tenth part holds those before it, too, which are removed some time later
         part, is_whole = log / str(offset), False
-        if not part.exists():
+        if not data_exists(part):
             part, is_whole = log / f"{offset}.compact", True
-        entries = source_entries(part.read_text(encoding="utf-8"))
+        entries = source_entries(read_data_text(part))
         found |= {
             str(entry["path"]): entry
             for entry in entries

@@ -10,9 +10,10 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
-from sessionizer.home.roots import uri_of
+from sessionizer.home.data_access import data_exists, reaching, read_data
+from sessionizer.home.roots import ON_HADOOP, in_store, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -66,7 +67,7 @@ def read_consistently(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _
 
 def files_of(checkpoint: DataPath) -> Files:
     """List the files in the folder now, also hidden ones. Raises OSError."""
-    return Files(uri_of(checkpoint), dict(_sizes(checkpoint)), lambda name: (checkpoint / name).read_bytes())
+    return Files(uri_of(checkpoint), dict(_sizes(checkpoint)), lambda name: read_data(checkpoint / name))
 
 
 def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
@@ -78,10 +79,34 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
             except FileNotFoundError:  # a running query removes files that it no longer needs
                 continue
         return
-    root = checkpoint.path.rstrip("/")
-    for path, about in checkpoint.fs.find(checkpoint.path, detail=True).items():
+    there = in_store(checkpoint)
+    root = there.path.rstrip("/")
+    for path, about in _list_tree(checkpoint).items():
         if not path.endswith("/"):  # what marks a folder in an object store
             yield path[path.index(root) + len(root) + 1 :], int(about["size"])
+
+
+def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
+    """List the files below a folder of a store as fsspec describes them, none without a folder. Raises OSError."""
+    there = in_store(folder)
+    try:
+        with reaching(folder):
+            if there.protocol in ON_HADOOP:
+                return dict(_walk(there.fs, there.path))
+            return cast("dict[str, dict[str, Any]]", there.fs.find(there.path, detail=True))
+    except FileNotFoundError:
+        if data_exists(folder):
+            raise
+        return {}
+
+
+def _walk(system: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  as fsspec has it
+    """Yield each file below ``folder``. fsspec's own ``find`` omits a folder that it cannot list."""
+    for about in system.ls(folder, detail=True):
+        if about["type"] == "directory":
+            yield from _walk(system, about["name"])
+        else:
+            yield about["name"], about
 
 
 def hadoop_file(name: str) -> str:

@@ -31,6 +31,7 @@ from sessionizer.checkpoint.state_files import (
     list_shared_files,
     version_files,
 )
+from sessionizer.home.data_access import make_data_folder
 from sessionizer.home.data_files import copy_file, list_entries, several_at_a_time
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
     """Copy the files that have these names in ``folder`` into ``target``, several at a time. Raises OSError."""
     wanted = list(names)
     for parent in {(target / name).parent for name in wanted}:
-        parent.mkdir(parents=True, exist_ok=True)
+        make_data_folder(parent, exist_ok=True)
     for _ in several_at_a_time(lambda name: copy_file(folder / name, target / name), wanted):
         pass
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from sessionizer.home.control_store import store_at
-from sessionizer.home.data_reach import require_reachable
+from sessionizer.home.data_access import require_reachable
 from sessionizer.home.names import check_name
 from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, home_at, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome

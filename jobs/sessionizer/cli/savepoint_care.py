@@ -13,7 +13,7 @@ from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_li
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_reach import require_reachable
+from sessionizer.home.data_access import data_exists
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
@@ -109,8 +109,7 @@ def export(
     """Write the open sessions as a Delta table, each with the end that it would have if no more events came."""
     where, manifest = _require_canonical(stream, id, folder, home)
     target = folder_at(to, "--to")
-    require_reachable(target, "the result")
-    if target.exists():
+    if data_exists(target):
         raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.state.savepoints.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
 

@@ -14,8 +14,8 @@ from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile, StoreUnreachable
 from sessionizer.home.cached_value import cached_read
 from sessionizer.home.control_store import store_at
+from sessionizer.home.data_access import read_data_text
 from sessionizer.home.data_files import list_names
-from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
@@ -75,7 +75,6 @@ def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
 
 def _columns_of(table: DataPath) -> SinkColumns:
     try:
-        require_reachable(table)
         return _read_columns(table / "_delta_log")
     # Spark asks the table before the plan is carried out
     except (OSError, StoreUnreachable, ValueError, KeyError, TypeError):
@@ -86,5 +85,5 @@ def _read_columns(log: DataPath) -> SinkColumns:
     newest = max(filter(_CHECKSUM.fullmatch, list_names(log)), default=None)
     if newest is None:
         return SinkColumns()
-    metadata: dict[str, Any] = json.loads((log / newest).read_text(encoding="utf-8"))["metadata"]
+    metadata: dict[str, Any] = json.loads(read_data_text(log / newest))["metadata"]
     return SinkColumns.of(json.loads(metadata["schemaString"]), metadata.get("configuration") or {})

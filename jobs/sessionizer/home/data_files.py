@@ -16,11 +16,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from sessionizer.home.data_access import (
+    data_exists,
+    is_folder,
+    make_data_folder,
+    open_data,
+    reaching,
+    read_data,
+    read_data_text,
+    write_data_text,
+)
 from sessionizer.home.data_reach import translate_refusal
+from sessionizer.home.disk.disk_space import is_away
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.json_file import Reading, examine_json, format_json, parse_object, unread, write_json
-from sessionizer.home.roots import ON_HADOOP
-from sessionizer.home.uri_store import translate_to_os_error
+from sessionizer.home.json_file import Reading, format_json, parse_object, unread, write_json
+from sessionizer.home.roots import ON_HADOOP, in_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,6 +47,7 @@ DELTA_LOG: Final = "_delta_log"
 _COMMIT: Final = re.compile(r"(\d{20})\.json$")
 """Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
 
+A_FILE: Final = "a file of the data root"
 _KEEPS_FOLDER: Final = ".folder"
 
 _Of = TypeVar("_Of")
@@ -54,7 +65,7 @@ def copy_file(source: DataPath, target: DataPath) -> None:
     if isinstance(source, Path) and isinstance(target, Path):
         shutil.copyfile(source, target)  # the kernel copies
         return
-    with source.open("rb") as opened, target.open("wb") as copy:
+    with open_data(source) as opened, open_data(target, "wb") as copy:
         shutil.copyfileobj(opened, copy)
 
 
@@ -63,9 +74,9 @@ def make_listed_folder(folder: DataPath) -> None:
 
     In an object store a folder exists only by its files, so there a hidden one keeps it. Spark skips hidden files.
     """
-    folder.mkdir(parents=True)
-    if not isinstance(folder, Path) and folder.protocol not in ON_HADOOP:
-        (folder / _KEEPS_FOLDER).write_bytes(b"0")
+    make_data_folder(folder)
+    if _is_in_object_store(folder):
+        write_data_text(folder / _KEEPS_FOLDER, "0")
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
@@ -77,14 +88,16 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     if isinstance(path, Path):
         write_json(path, value)
         return
+    content = format_json(value)
     try:
-        _put(path, format_json(value))
-    except Exception as error:
-        raise translate_refusal(path, "a file of the data root", translate_to_os_error(error)) from error
+        with reaching(path):
+            _put(in_store(path), content)
+    except OSError as error:
+        raise translate_refusal(path, A_FILE, error) from error
 
 
 def _put(path: UPath, content: bytes) -> None:
-    if path.protocol not in ON_HADOOP:
+    if _is_in_object_store(path):
         with suppress(FileExistsError):
             path.fs.pipe_file(path.path, content, mode="create")
         return
@@ -99,14 +112,17 @@ def _put(path: UPath, content: bytes) -> None:
 
 
 def examine_data_json(path: DataPath) -> Reading[JsonObject]:
-    """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
-    if isinstance(path, Path):
-        return examine_json(path)
+    """Read ``path``. The result tells an absent file from a damaged one, or one that may not be read.
+
+    Raises StoreUnreachable or ControlUnreachable if the file system is away for now, because nothing is known then.
+    """
     try:
-        content = path.read_bytes()
+        content = read_data(path)
     except (FileNotFoundError, NotADirectoryError):
         return Reading()
     except OSError as error:
+        if is_away(error):
+            raise translate_refusal(path, A_FILE, error) from error
         return unread(path, error)
     return parse_object(path, content)
 
@@ -125,20 +141,30 @@ def list_entries(folder: DataPath) -> list[DataPath]:
 def list_all_entries(folder: DataPath) -> list[DataPath]:
     """List the entries of ``folder``, including hidden ones. Empty if there is no folder. Raises OSError."""
     try:
-        if isinstance(folder, Path) or folder.protocol in ON_HADOOP:
-            return list(cast("Iterator[DataPath]", folder.iterdir()))
-        own = folder.path.rstrip("/")
-        listed = (str(name).rstrip("/") for name in folder.fs.ls(folder.path, detail=False))
-        # Hadoop's connectors keep an empty object in the place of a folder, which is listed inside of it
-        return [folder / name.rpartition("/")[2] for name in listed if name.lstrip("/") != own.lstrip("/")]
+        with reaching(folder):
+            if not _is_in_object_store(folder):
+                return list(cast("Iterator[DataPath]", cast("Path", folder).iterdir()))
+            return _list_in_object_store(folder)
     except (FileNotFoundError, NotADirectoryError):  # the second is what fsspec says of a folder that is not there
         return []
+
+
+def _list_in_object_store(folder: DataPath) -> list[DataPath]:
+    there = in_store(folder)
+    own = there.path.rstrip("/")
+    listed = (str(name).rstrip("/") for name in there.fs.ls(there.path, detail=False))
+    # Hadoop's connectors keep an empty object in the place of a folder, which is listed inside of it
+    return [folder / name.rpartition("/")[2] for name in listed if name.lstrip("/") != own.lstrip("/")]
+
+
+def _is_in_object_store(path: DataPath) -> bool:
+    return not isinstance(path, Path) and in_store(path).protocol not in ON_HADOOP
 
 
 def files_below(folder: DataPath) -> Iterator[DataPath]:
     """Yield every file in ``folder`` and its folders but the hidden ones, in the order of names. Raises OSError."""
     for entry in list_entries(folder):
-        if entry.is_dir():
+        if is_folder(entry):
             yield from files_below(entry)
         else:
             yield entry
@@ -154,23 +180,25 @@ def rename_folder(folder: DataPath, target: DataPath) -> None:
 
     There, hidden files are left out.
     """
-    if isinstance(folder, Path) or folder.protocol in ON_HADOOP:
-        cast("Path", folder).rename(cast("Path", target))
-        return
-    for file in files_below(folder):
-        folder.fs.cp_file(cast("UPath", file).path, cast("UPath", target / relative_name(file, folder)).path)
+    with reaching(folder):
+        if not _is_in_object_store(folder):
+            cast("Path", folder).rename(cast("Path", target))
+            return
+        for file in files_below(folder):
+            in_store(folder).fs.cp_file(in_store(file).path, in_store(target / relative_name(file, folder)).path)
     remove_tree(folder)
 
 
 def remove_tree(folder: DataPath) -> None:
     """Delete ``folder`` with all its files. Harmless if it does not exist. Raises OSError."""
     try:
-        if isinstance(folder, Path):
-            shutil.rmtree(folder)
-        else:
-            folder.fs.rm(folder.path, recursive=True)
+        with reaching(folder):
+            if isinstance(folder, Path):
+                shutil.rmtree(folder)
+            else:
+                in_store(folder).fs.rm(in_store(folder).path, recursive=True)
     except FileNotFoundError:
-        if folder.exists():
+        if data_exists(folder):
             raise
 
 
@@ -195,7 +223,7 @@ def commit_at(table: DataPath, version: int) -> DataPath:
 
 def read_actions(commit: DataPath) -> list[dict[str, Any]]:
     """Read the actions of a commit. Raises OSError, ValueError."""
-    return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [json.loads(line) for line in read_data_text(commit).splitlines() if line.strip()]
 
 
 def list_added_files(actions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 from sessionizer.errors import DamagedFile
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath
@@ -85,7 +86,7 @@ def require_known_format(path: DataPath, content: Mapping[str, object], newest: 
     """Raise DamagedFile if ``content``, which was read from ``path``, has an unknown format."""
     damage = unknown_format(content, newest)
     if damage is not None:
-        raise DamagedFile(path, damage)
+        raise DamagedFile(uri_of(path), damage)
 
 
 JsonObject: TypeAlias = "dict[str, Any]"

@@ -7,34 +7,55 @@ it, and only shows its place.
 The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
 store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
 drivers, so only known stores are allowed.
-
-Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
-reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
-ever. Python starts Spark's JVM by such a fork. A client that the child opens itself works, but for one thing:
-hdfs-native keeps connections to DataNodes for all clients of a process, each for 3 s. The parent's connections never
-answer in the child.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import sys
-import time
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.hdfs_clients import keep_clients_over_forks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from upath import UPath
 
-DataPath: TypeAlias = "Path | UPath"
+
+class DataPath(Protocol):
+    """A path of the data root: a ``pathlib.Path`` or a ``UPath``. ``data_access`` and ``data_files`` open it.
+
+    It has no method that opens anything: on a store, each of these would fail in a way of its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its last part."""
+        ...
+
+    @property
+    def parent(self) -> Self:
+        """The folder that it is in."""
+        ...
+
+    def __truediv__(self, name: str, /) -> Self:
+        """Return the path of ``name`` below this one."""
+        ...
+
+    def with_name(self, name: str, /) -> Self:
+        """Return the path of ``name`` beside this one."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+    def as_posix(self) -> str:
+        """Return it with slashes."""
+        ...
+
+
 ControlPath: TypeAlias = "Path | UPath"
 
 DATA_VARIABLE: Final = "SESSIONIZER_DATA"
@@ -93,6 +114,10 @@ def uri_of(path: DataPath) -> str:
     """
     if isinstance(path, Path):
         return str(path)
+    return _uri_in_store(in_store(path))
+
+
+def _uri_in_store(path: UPath) -> str:
     if path.protocol == _ON_AZURE and path.storage_options.get("account_name"):
         container, _, name = path.path.partition("/")
         return f"{_ON_AZURE}://{container}@{path.storage_options['account_name']}.{_AZURE_HOST}/{name}".rstrip("/")
@@ -112,6 +137,11 @@ def add_scheme(path: DataPath) -> str:
 def is_local(path: DataPath) -> bool:
     """Whether ``path`` is in a file system that is mounted here."""
     return isinstance(path, Path)
+
+
+def in_store(path: DataPath) -> UPath:
+    """Return ``path``, which is not local, as the ``UPath`` that it is."""
+    return cast("UPath", path)
 
 
 def _parse_uri(given: str, field: str) -> DataPath:
@@ -157,7 +187,7 @@ def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARI
     if is_uri(named) and not named.startswith("file:"):
         _require_known_store(named, field)
     try:
-        return folder_at(named, field)
+        return cast("ControlPath", folder_at(named, field))
     except InvalidSpec as error:
         raise InvalidSpec(field, error.value, error.allowed.replace(ALLOWED_DATA, ALLOWED_CONTROL)) from error
 
@@ -211,38 +241,3 @@ def streams_folder(home: Path) -> Path:
 def resolve_place(path: str, platform_home: Path) -> str:
     """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
     return path if is_uri(path) else str(platform_home / path)
-
-
-_MODULE: Final = "hdfs_native.fsspec"
-_CLASSES: Final = ("HdfsFileSystem", "ViewfsFileSystem")
-_STALE_FOR_S: Final = 3.2
-_kept: Final[list[Any]] = []
-_forked_at: Final[list[float]] = []
-"""Time at which a fork made this process, if its parent had clients."""
-
-
-@cache
-def keep_clients_over_forks() -> None:
-    """Refer to each client once more at every fork from now on, so that the child lets none go."""
-    os.register_at_fork(before=_keep, after_in_child=_remember)
-
-
-def outlive_connections_of_the_parent() -> None:
-    """Wait until the parent's connections to DataNodes are closed. In a forked child that may take seconds, once."""
-    if _forked_at:
-        time.sleep(max(0.0, _forked_at[0] + _STALE_FOR_S - time.monotonic()))
-
-
-def _remember() -> None:
-    if _kept:
-        _forked_at[:] = [time.monotonic()]
-
-
-def _keep() -> None:
-    _kept[:] = _clients()
-
-
-def _clients() -> Iterable[Any]:
-    loaded = sys.modules.get(_MODULE)
-    for name in _CLASSES if loaded else ():
-        yield from getattr(loaded, name)._cache.values()  # noqa: SLF001  the one place where fsspec keeps them all

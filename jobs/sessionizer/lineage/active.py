@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.data_access import make_data_folder
 from sessionizer.home.data_files import list_names, make_listed_folder
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import close_to_others
@@ -112,7 +113,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     # the data first, because a lineage is found by its data if its maker was killed
     directory = home.checkpoint(lineage)
     try:
-        directory.mkdir(parents=True)
+        make_data_folder(directory)
         close_to_others(directory.parent)
         directory = home.punctuations(lineage)
         make_listed_folder(directory)

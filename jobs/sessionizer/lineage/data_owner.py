@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, DataOwned
+from sessionizer.home.data_access import read_data
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.home_identity import owner_name, require_home_here
@@ -92,10 +93,10 @@ def claim_data(home: StreamHome) -> None:
 
 def _owner_of(path: DataPath) -> DataOwner | None:
     try:
-        return DataOwner.from_json(json.loads(path.read_bytes()))
+        return DataOwner.from_json(json.loads(read_data(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise translate_refusal(path, "the owner of the stream's data", error) from error
     except (ValueError, AttributeError) as error:
-        raise DamagedFile(path, str(error)) from error
+        raise DamagedFile(uri_of(path), str(error)) from error

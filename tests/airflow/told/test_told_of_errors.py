@@ -181,7 +181,7 @@ def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None
     for folder in (offset_log(checkpoint), commit_log(checkpoint), log):
         mounted(folder).mkdir(parents=True)
     for batches in (offset_log(checkpoint), commit_log(checkpoint)):
-        (batches / str(begun)).write_text("")
+        mounted(batches / str(begun)).write_text("")
     (log / f"{0:020d}.json").write_text(json.dumps({"txn": {"appId": lineage, "version": in_table}}))
 
 

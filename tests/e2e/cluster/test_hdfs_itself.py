@@ -1,10 +1,14 @@
-"""The HDFS of the tests is one: written and read without a JVM, and what it holds outlives its processes."""
+"""Files on a real HDFS, read and written without a JVM."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+
+from sessionizer.checkpoint.files import files_of
+from sessionizer.home.data_access import write_data_text
+from sessionizer.home.roots import folder_at, uri_of
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -22,3 +26,13 @@ def test_files_are_there_again_after_the_name_node_and_the_data_node_were_killed
     hdfs.kill()
     hdfs.start()
     assert file.read_text() == "hello"
+
+
+@pytest.mark.long
+def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(hdfs_folder: UPath) -> None:
+    for name in ("offsets/0", "state/0/schema"):
+        write_data_text(hdfs_folder / name, "v1")
+    hdfs_folder.fs.client.set_permission((hdfs_folder / "state").path, 0o700)
+    seen_by_guest = folder_at(uri_of(hdfs_folder).replace("hdfs://", "hdfs://guest@"))
+    with pytest.raises(OSError, match="Permission denied"):
+        files_of(seen_by_guest)

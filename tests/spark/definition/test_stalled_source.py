@@ -13,6 +13,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import click
+from support.places import mounted
 from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage, clicks_spec
 
@@ -52,7 +53,7 @@ def open_in_heartbeat(stage: Stage) -> int | None:
 
 def keys_of(stage: Stage, table: str) -> set[str]:
     folder = stage.table(table)
-    return {row["key"] for row in table_rows(folder)} if (folder / "_delta_log").is_dir() else set()
+    return {row["key"] for row in table_rows(folder)} if mounted(folder / "_delta_log").is_dir() else set()
 
 
 def test_the_watermark_waits_where_the_last_open_session_ended(tmp_path: Path) -> None:

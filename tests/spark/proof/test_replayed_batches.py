@@ -20,6 +20,7 @@ from sessionizer.state.proof.result import Verdict
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.folder_digest import folder_digest
 from support.faults.bad_clicks import line
+from support.places import mounted
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -80,7 +81,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
     assert all(table.identical for table in proof.tables)
     assert proof.events
     assert proof.release == ()
-    stage.stream_home.proofs.rmdir()  # empty: the copy is gone
+    mounted(stage.stream_home.proofs).rmdir()  # empty: the copy is gone
     assert folder_digest(stage.root) == before
 
 

@@ -15,6 +15,7 @@ from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
+from support.places import opened
 from support.processes.in_process import drain
 from support.verbs.restored_stream import SAVED_AFTER, Restored
 
@@ -48,7 +49,7 @@ def moved(spark: SparkSession, tmp_path: Path, root: DataPath) -> Restored:
 
 
 def content(folder: DataPath) -> dict[str, bytes]:
-    return {relative_name(file, folder): file.read_bytes() for file in files_below(folder)}
+    return {relative_name(file, folder): opened(file).read_bytes() for file in files_below(folder)}
 
 
 def at_its_new_place(moved: Restored) -> Stage:

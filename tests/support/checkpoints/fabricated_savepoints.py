@@ -19,6 +19,7 @@ from sessionizer.state.savepoints.manifest import (
     write_manifest,
 )
 from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
+from support.places import opened
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
@@ -60,9 +61,9 @@ def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000, why: str =
     home = begin(folder, savepoint, why=why)
     for part in (GROUP_LOGS, OPEN_EVENTS, TIMEOUTS, SEEN_FILES):
         log = home.part(part) / "_delta_log"
-        log.mkdir(parents=True)
-        (log / f"{0:020d}.json").write_text('{"add": "part-0.parquet"}')
-        (home.part(part) / "part-0.parquet").write_bytes(part.encode() * 50)
+        opened(log).mkdir(parents=True)
+        opened(log / f"{0:020d}.json").write_text('{"add": "part-0.parquet"}')
+        opened(home.part(part) / "part-0.parquet").write_bytes(part.encode() * 50)
     write_manifest(home, replace(manifest_of(savepoint, made_at=made_at), files=tuple(data_files(home))))
     return home
 

@@ -62,7 +62,7 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
         (("savepoint", "show", "clicks", "../x"), "remedy: give another savepoint"),
         (
             ("savepoint", "list", "clicks", "--in", "hdfs://127.0.0.1:1/a"),
-            "the store of the folder of savepoints at hdfs",
+            "at hdfs://127.0.0.1:1/a/clicks does not answer",
         ),
         (("promote", "clikcs"), "knows nothing of clikcs"),
         (("abandon", "clikcs"), "knows nothing of clikcs"),

@@ -130,8 +130,8 @@ def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:
     assert active_lineage(home) is None
     first = start_lineage(home)
     assert active_lineage(home) == first
-    assert home.checkpoint(first).is_dir()
-    assert home.punctuations(first).is_dir()
+    assert mounted(home.checkpoint(first)).is_dir()
+    assert mounted(home.punctuations(first)).is_dir()
     second = start_lineage(home, parent=first)
     record = read_lineage(home)
     assert record is not None
@@ -154,15 +154,15 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
 def test_checkpoints_that_nothing_is_noted_of_keep_a_driver_from_beginning_anew(home: StreamHome) -> None:
     require_no_history(home)
     lineage = start_lineage(home)
-    (home.lineages / ".probe.tmp").touch()
+    mounted(home.lineages / ".probe.tmp").touch()
     require_no_history(home)
-    (home.checkpoint(lineage) / "metadata").touch()
+    mounted(home.checkpoint(lineage) / "metadata").touch()
     with pytest.raises(DamagedFile, match=f"{lineage}/checkpoint"):
         require_no_history(home)
 
 
 def test_a_lineage_that_cannot_be_made_is_not_activated(home: StreamHome) -> None:
-    home.lineages.touch()
+    mounted(home.lineages).touch()
     with pytest.raises(UnwritablePath, match="new lineage"):
         start_lineage(home)
     assert active_lineage(home) is None

@@ -12,6 +12,7 @@ from sessionizer.home.data_files import list_names
 from sessionizer.home.json_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def test_where_the_home_is_the_data_root_nothing_is_marked(tmp_path: Path) -> No
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"owner": 1}'])
 def test_a_mark_that_nobody_can_read_is_no_mark_of_ours(tmp_path: Path, lake: DataPath, content: bytes) -> None:
     home = home_in(tmp_path / "laptop", lake)
-    (home.data / OWNER_FILE).write_bytes(content)
+    opened(home.data / OWNER_FILE).write_bytes(content)
     for asked in (claim_data, require_own_data):
         with pytest.raises(DamagedFile):
             asked(home)

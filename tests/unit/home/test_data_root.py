@@ -18,6 +18,7 @@ from sessionizer.home.data_files import list_names, publish_json, remove_tree
 from sessionizer.home.data_reach import make_writable
 from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
+from support.places import opened
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
@@ -30,7 +31,7 @@ HOME = Path("/home/of/us")
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> DataPath:
     """An empty folder, mounted here or not: what is in memory has the manners of an object store."""
     found: DataPath = tmp_path if request.param == "path" else UPath(f"memory://{uuid.uuid4().hex}/data")
-    found.mkdir(parents=True, exist_ok=True)
+    opened(found).mkdir(parents=True, exist_ok=True)
     return found
 
 
@@ -97,7 +98,7 @@ def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.Monk
 def test_a_file_is_whole_when_it_has_its_name_and_a_second_time_changes_nothing(folder: DataPath) -> None:
     for _ in range(2):
         publish_json(folder / "a.json", {"floor_ms": 7})
-        assert json.loads((folder / "a.json").read_text()) == {"floor_ms": 7}
+        assert json.loads(opened(folder / "a.json").read_text()) == {"floor_ms": 7}
     assert list_names(folder) == ["a.json"]
 
 
@@ -106,8 +107,8 @@ def test_what_is_not_there_has_no_names(folder: DataPath) -> None:
 
 
 def test_a_folder_goes_with_all_that_is_in_it(folder: DataPath) -> None:
-    (folder / "a" / "b").mkdir(parents=True)
-    (folder / "a" / "b" / "c").write_bytes(b"0")
+    opened(folder / "a" / "b").mkdir(parents=True)
+    opened(folder / "a" / "b" / "c").write_bytes(b"0")
     remove_tree(folder / "a")
     assert list_names(folder) == []
 

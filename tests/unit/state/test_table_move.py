@@ -12,6 +12,7 @@ from sessionizer.errors import DataOwned, InvalidSpec, LeaseLost
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.state.restores.table_move import TableMove, move_begun, move_to
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def move(home: StreamHome, tmp_path: Path) -> TableMove:
 
 
 def files_in(home: StreamHome) -> set[str]:
-    return {str(path.relative_to(str(home.tables))) for path in home.tables.glob("**/*") if path.is_file()}
+    return {str(path.relative_to(str(home.tables))) for path in opened(home.tables).glob("**/*") if path.is_file()}
 
 
 def copy(move: TableMove) -> None:
@@ -52,7 +53,7 @@ def test_tables_that_are_there_are_copied_and_stay(home: StreamHome, move: Table
     before = files_in(home)
     copy(move)
     assert files_in(move.taken) == files_in(home) == before
-    assert (move.taken.table("sessions") / "date=2026-11-23/part-0.parquet").read_text() == "rows"
+    assert opened(move.taken.table("sessions") / "date=2026-11-23/part-0.parquet").read_text() == "rows"
     reviewed("\n".join(move.lines()))
 
 
@@ -78,19 +79,19 @@ def test_a_run_that_was_overtaken_removes_no_table_whatever_it_fails_of(move: Ta
         move.remove_copies(lost)
     assert len(files_in(move.taken)) == 4
     written = move.taken.table("sessions") / "_delta_log/00000000000000000001.json"
-    written.write_text("{}")
+    opened(written).write_text("{}")
     with pytest.raises(LeaseLost):
         move.copy(lost)
-    assert written.exists()
+    assert opened(written).exists()
 
 
 def test_a_copy_that_was_cut_short_is_made_anew_and_one_that_is_whole_is_kept(move: TableMove) -> None:
     copy(move)
     cut, whole = (move.taken.table(table) / "date=2026-11-23/part-0.parquet" for table in ("sessions", "quarantine"))
-    cut.write_text("r")
-    whole.write_text("ours")
+    opened(cut).write_text("r")
+    opened(whole).write_text("ours")
     copy(move)
-    assert (cut.read_text(), whole.read_text()) == ("rows", "ours")
+    assert (opened(cut).read_text(), opened(whole).read_text()) == ("rows", "ours")
 
 
 def test_a_table_in_the_way_is_refused_unless_the_move_was_begun(

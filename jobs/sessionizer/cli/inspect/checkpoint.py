@@ -11,7 +11,6 @@ from sessionizer.cli.inspect.inspection_words import finding_lines, inspection_l
 from sessionizer.cli.places import AsJson, Master, spark_master
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec
-from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, is_local
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def inspect_checkpoint(
     from sessionizer.inspection.inspect import inspect  # noqa: PLC0415  fast --help
 
     folder = folder_at(location, "FOLDER-OR-URI")
-    require_reachable(folder, "the checkpoint")
     found = inspect(folder, deep=deep)
     if found is None:
         raise InvalidSpec("FOLDER-OR-URI", location, "the checkpointLocation of a query: offsets, commits, metadata")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from upath import UPath
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 """Suffix of hidden files that are not complete yet."""
@@ -72,8 +71,8 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def close_to_others(folder: Path | UPath) -> None:
-    """Remove the rights of others on ``folder``. In a store this does nothing, because the store sets rights.
+def close_to_others(folder: object) -> None:
+    """Remove the rights of others on a local ``folder``. On a store's path do nothing: the store sets rights.
 
     Never raises.
 
@@ -87,7 +86,7 @@ def close_to_others(folder: Path | UPath) -> None:
             folder.chmod(mode & ~S_IRWXO)
 
 
-def make_private(folder: Path | UPath) -> None:
+def make_private(folder: Path) -> None:
     """Make the folder and its parents, and close it to others. Harmless if it exists. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     close_to_others(folder)

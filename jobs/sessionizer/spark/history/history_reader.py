@@ -11,8 +11,8 @@ from sessionizer.control.plan_changes import list_differences
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import make_data_folder, make_private_data
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
-from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
@@ -93,12 +93,12 @@ class HistoryReader:
         """
         known = examine_data_json(folder / f"{_TAKEN}.json")
         if known.damage is not None:
-            raise DamagedFile(folder / f"{_TAKEN}.json", known.damage)
+            raise DamagedFile(uri_of(folder / f"{_TAKEN}.json"), known.damage)
         if known.value is None:
             remove_tree(folder)
             own = mint_id(epoch_ms())
-            make_private(folder)
-            (folder / own / "scratch").mkdir(parents=True)
+            make_private_data(folder)
+            make_data_folder(folder / own / "scratch")
             found = self._keep(folder / own)
             permit()
             publish_json(folder / f"{_TAKEN}.json", add_stamp({**found, "own": own}))

@@ -14,8 +14,8 @@ from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_bat
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_access import size_of
 from sessionizer.home.data_files import files_below, newest_version, relative_name
-from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
@@ -113,12 +113,11 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
 
     Raises InvalidSpec, StoreUnreachable.
     """
-    require_reachable(folder, "the history")
     newest = newest_version(folder)
     if newest is not None:
         as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
         return HistoryPlace("delta", uri_of(folder), f"version {newest}"), as_it_is
-    sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
+    sizes = {relative_name(file, folder): size_of(file) for file in files_below(folder)}
     if not sizes:
         return None
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.home.data_access import data_exists
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.failures.retries import retry_conflicts
@@ -74,7 +75,7 @@ class DailyReport:
             return None
         ensure_table(self.spark, sessions_daily_shape(self._totals()), self.daily)
         bookmark = self.bookmarks / f"sessions_daily-{self._id_of_sessions()}"
-        rebuilt = not bookmark.exists()
+        rebuilt = not data_exists(bookmark)
         try:
             dates = self._follow(bookmark)
         except StreamingQueryException as error:

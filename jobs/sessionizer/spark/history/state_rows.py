@@ -9,7 +9,6 @@ from pyspark.errors import PySparkException
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.inspection.inspect import inspect
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -41,7 +40,6 @@ def state_at(given: str, part: str | None, field: str) -> tuple[HistoryPlace, St
     Raises InvalidSpec if there is none, or more than one and none is named, and StoreUnreachable.
     """
     folder = folder_at(given.removeprefix(CHECKPOINT), field)
-    require_reachable(folder, "the checkpoint")
     found = inspect(folder)
     if found is None or found.checkpoint.committed is None:
         raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query with a committed batch")

@@ -12,9 +12,9 @@ from sessionizer.checkpoint.names import offset_log
 from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import make_data_folder, make_private_data
 from sessionizer.home.data_files import copy_file, list_entries, remove_tree
 from sessionizer.home.disk.disk_space import unwritable
-from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.names import mint_prefix
 from sessionizer.home.roots import add_scheme, uri_of
 
@@ -70,8 +70,8 @@ def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
     _remove_left_folders(home)
     folder = home.proofs / proof_id
     try:
-        make_private(home.proofs)
-        folder.mkdir()
+        make_private_data(home.proofs)
+        make_data_folder(folder)
     except OSError as error:
         raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
     try:
@@ -102,7 +102,7 @@ def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fo
 
 def copy_recorded_offsets(recording: Recording, folder: DataPath) -> None:
     """Copy the offsets of the recorded batches and of the one before, which Spark removes some day. Raises OSError."""
-    write_recorded_offsets(folder).mkdir()
+    make_data_folder(write_recorded_offsets(folder))
     for batch_id in (recording.batches.fork_at, *recording.batches.ids):
         copy_file(offset_log(recording.checkpoint) / str(batch_id), write_recorded_offsets(folder) / str(batch_id))
 

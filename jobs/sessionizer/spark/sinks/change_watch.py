@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.home.data_files import newest_version
-from sessionizer.home.data_reach import require_reachable
 from sessionizer.home.roots import folder_at
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.table_changes import list_changes_after
@@ -47,7 +46,6 @@ class ChangeWatch:
         for name, location in self._tables.items():
             with suppress(InvalidSpec, StoreUnreachable, OSError, ValueError, ImportError):
                 table = folder_at(location)
-                require_reachable(table)
                 version, found = self._found(table, name, self._told.looked(location))
                 changes += found
                 if version is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.home.clock import describe_duration
+from sessionizer.home.data_access import remove_data
 from sessionizer.home.data_files import list_entries, list_names, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
@@ -71,7 +72,7 @@ def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) ->
         return verdict.because
     commits = [each for each in list_entries(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
     for commit in sorted(commits, key=lambda each: int(each.name), reverse=True):
-        commit.unlink(missing_ok=True)
+        remove_data(commit)
     remove_tree(home.lineage(lineage).root)
     return None
 

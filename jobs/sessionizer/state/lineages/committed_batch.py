@@ -19,6 +19,7 @@ from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
@@ -87,7 +88,7 @@ def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_up
             break
     record = CHECKPOINT_FILE.of(home, lineage).require()
     if spec is None or kept is None or record is None:
-        raise DamagedFile(home.lineage(lineage).root, "it lacks spec.json or types.json")
+        raise DamagedFile(uri_of(home.lineage(lineage).root), "it lacks spec.json or types.json")
     facts = _facts(home, lineage, chosen, str(spec.document["source"]["format"]))
     return CommittedBatch(lineage=lineage, batch_id=chosen, spec=spec.document, kept=kept, record=record, **facts)
 

@@ -6,7 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.data_files import commit_at, commits_of, list_added_files, read_actions, read_transactions
+from sessionizer.home.data_access import read_data_text
+from sessionizer.home.data_files import (
+    DELTA_LOG,
+    commits_of,
+    list_added_files,
+    read_actions,
+    read_transactions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +45,7 @@ def read_table_log(table: DataPath) -> TableLog | None:
 def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for version in range(max(commits), -1, -1):
-        known = _read_checksum(commit_at(table, version).with_suffix(".crc"))
+        known = _read_checksum(table / DELTA_LOG / f"{version:020d}.crc")
         if known is not None:
             return _newest(found, known)
         if version not in commits:
@@ -50,7 +57,7 @@ def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int]
 def _read_checksum(checksum: DataPath) -> dict[str, int] | None:
     """Read the batches from a checksum, None if there is none or it does not list them: none lists very many."""
     try:
-        listed = json.loads(checksum.read_text(encoding="utf-8")).get("setTransactions")
+        listed = json.loads(read_data_text(checksum)).get("setTransactions")
         return None if listed is None else {str(each["appId"]): int(each["version"]) for each in listed}
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # or cut: the commits say the same
         return None

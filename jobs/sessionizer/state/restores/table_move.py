@@ -7,12 +7,12 @@ and with its record of the batches that wrote it. The original stays as it is.
 from __future__ import annotations
 
 import shlex
-import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_files import files_below, relative_name, remove_tree, rename_folder
+from sessionizer.home.data_access import data_exists, make_data_folder, size_of
+from sessionizer.home.data_files import copy_file, files_below, relative_name, remove_tree, rename_folder
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.data_owner import claim_data, require_own_data
@@ -41,7 +41,7 @@ class TableMove:
         yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}. The old data root is kept"
         for table in self.tables:
             found = list(files_below(self.left.table(table)))
-            size = sum(file.stat().st_size for file in found) / 1_000_000
+            size = sum(size_of(file) for file in found) / 1_000_000
             yield f"  {table}: {len(found):,} files, {size:,.1f} MB, are copied to {uri_of(self.taken.table(table))}"
 
     def copy(self, permit: Callable[[], None]) -> None:
@@ -71,8 +71,8 @@ def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *
     if root_of(taken) == root_of(home):
         return None
     require_own_data(taken)
-    there = tuple(table for table in written if home.table(table).exists())
-    in_the_way = [uri_of(taken.table(table)) for table in there if taken.table(table).exists()]
+    there = tuple(table for table in written if data_exists(home.table(table)))
+    in_the_way = [uri_of(taken.table(table)) for table in there if data_exists(taken.table(table))]
     if in_the_way and not begun:
         raise InvalidSpec(
             FLAG, root_of(taken), f"a data root without tables of the stream, because there is {in_the_way[0]}"
@@ -96,7 +96,7 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
 
     A rename is not one step everywhere, so an incomplete copy is made anew.
     """
-    if target.exists():
+    if data_exists(target):
         if _content(target) == _content(table):
             return
         permit()  # a run that was overtaken finds tables here to which the stream writes
@@ -121,9 +121,8 @@ def _copy_files(table: DataPath, part: DataPath, permit: Callable[[], None]) -> 
         for name in before:
             permit()
             copy = part / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            with (table / name).open("rb") as source, copy.open("wb") as sink:
-                shutil.copyfileobj(source, sink)
+            make_data_folder(copy.parent, exist_ok=True)
+            copy_file(table / name, copy)
     except FileNotFoundError:
         if _content(table) == before:
             raise
@@ -132,4 +131,4 @@ def _copy_files(table: DataPath, part: DataPath, permit: Callable[[], None]) -> 
 
 def _content(folder: DataPath) -> dict[str, int]:
     """Return the length in bytes of each file."""
-    return {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
+    return {relative_name(file, folder): size_of(file) for file in files_below(folder)}

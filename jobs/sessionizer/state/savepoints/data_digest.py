@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.data_access import data_exists, is_folder, open_data
 from sessionizer.home.data_files import files_below, list_entries, relative_name, several_at_a_time
 from sessionizer.state.savepoints.manifest import DataFile
 from sessionizer.state.savepoints.verification import Finding, findings
@@ -92,10 +93,10 @@ def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
 
 def _covered_files(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
     """Yield all files but the manifest itself and the marks that processes leave beside it."""
-    if home.begun.exists():
+    if data_exists(home.begun):
         yield home.begun.name, home.begun
     for entry in list_entries(home.root):
-        if entry.is_dir() and entry.name != home.readers.name:
+        if is_folder(entry) and entry.name != home.readers.name:
             for file in files_below(entry):
                 yield relative_name(file, home.root), file
 
@@ -103,7 +104,7 @@ def _covered_files(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
 def digest_file(name: str, file: DataPath) -> DataFile:
     """Digest the file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
-    with file.open("rb") as opened:
+    with open_data(file) as opened:
         while chunk := opened.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
+from sessionizer.home.data_access import data_exists, is_folder
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_identifier
+from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
 from sessionizer.state.savepoints.marker_files import read_failure, read_use_mark
@@ -53,9 +55,9 @@ class Savepoint:
 def list_savepoints(folder: DataPath, now: int) -> list[Savepoint]:
     """Return all savepoints in ``folder``, the oldest first. Raises ControlUnreachable."""
     try:
-        names = [entry.name for entry in list_entries(folder) if is_identifier(entry.name) and entry.is_dir()]
+        names = [entry.name for entry in list_entries(folder) if is_identifier(entry.name) and is_folder(entry)]
     except OSError as error:
-        raise ControlUnreachable(folder, error.strerror or str(error)) from error
+        raise ControlUnreachable(uri_of(folder), error.strerror or str(error)) from error
     found = [examine_savepoint(SavepointHome(folder / name), now) for name in names]
     return sorted(found, key=lambda savepoint: (savepoint.at or 0, savepoint.id))
 
@@ -63,7 +65,7 @@ def list_savepoints(folder: DataPath, now: int) -> list[Savepoint]:
 def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
     """Return the savepoint with this id in any state. Raises UnknownSavepoint, InvalidSpec."""
     home = SavepointHome.of(folder, savepoint)
-    if not home.root.is_dir():
+    if not is_folder(home.root):
         raise UnknownSavepoint(savepoint, (each.id for each in list_savepoints(folder, now)))
     return examine_savepoint(home, now)
 
@@ -89,7 +91,7 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
     evidence = Evidence(
         manifest=None if manifest is None and damage is None else damage is None,
         failed=failure is not None,
-        condemned=home.condemned.exists(),
+        condemned=data_exists(home.condemned),
         begun_at=begun.at if begun else None,
         maker_lives=is_alive(begun.process) if begun else None,
     )

@@ -171,16 +171,16 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
     """Read the manifest, None if there is none. Raises DamagedFile if it was changed, or is too new."""
     reading = examine_data_json(home.manifest)
     if reading.damage is not None:
-        raise DamagedFile(home.manifest, reading.damage)
+        raise DamagedFile(uri_of(home.manifest), reading.damage)
     if reading.value is None:
         return None
     require_known_format(home.manifest, reading.value, FORMAT)
     if reading.value.get(CHECKSUM) != checksum(reading.value):
-        raise DamagedFile(home.manifest, "its content does not match its checksum")
+        raise DamagedFile(uri_of(home.manifest), "its content does not match its checksum")
     try:
         return Manifest.from_json(reading.value)
     except ValueError as error:
-        raise DamagedFile(home.manifest, f"it lacks what every manifest has ({error})") from error
+        raise DamagedFile(uri_of(home.manifest), f"it lacks what every manifest has ({error})") from error
 
 
 def read_saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 from sessionizer.control.records.process_identity import ProcessIdentity, this_process
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import data_exists, make_private_data, remove_data
 from sessionizer.home.data_files import examine_data_json, list_entries, publish_json
 from sessionizer.home.data_reach import translate_refusal
-from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import JsonRecord, add_stamp, unknown_format
 from sessionizer.home.names import mint_id
 
@@ -67,7 +67,7 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
     Raises ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
     """
     try:
-        make_private(path.parent)
+        make_private_data(path.parent)
     except OSError as error:
         raise translate_refusal(path.parent, "a savepoint", error) from error
     publish_json(path, add_stamp(record.to_json(), record.FORMAT))
@@ -106,8 +106,8 @@ def keep_from_removal(home: SavepointHome, why: str) -> Iterator[None]:
     mark = home.reader(mint_id(epoch_ms()))
     write_data_record(mark, UseMark.now(why))
     try:
-        if home.condemned.exists():
+        if data_exists(home.condemned):
             raise UnusableSavepoint(home.id, "it is being removed")
         yield
     finally:
-        mark.unlink(missing_ok=True)
+        remove_data(mark)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.data_access import make_data_folder
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import add_scheme, uri_of
@@ -45,7 +46,7 @@ def make_native_savepoint(
     with writer.noting_failure():
         files = committed.position.format == FILES
         target = writer.home.part(CHECKPOINT)
-        target.mkdir()
+        make_data_folder(target)
         copy_batch(stream.checkpoint(committed.lineage), committed.batch_id, target, events_are_files=files)
         require_unchanged(stream, committed)
         writer.after("checkpoint")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import data_exists, remove_data
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import uri_of
@@ -65,9 +66,9 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
     needed = _find_need(home, stream)
     try:
         if needed is not None:
-            home.condemned.unlink(missing_ok=True)
+            remove_data(home.condemned)
             return needed
-        home.manifest.unlink(missing_ok=True)
+        remove_data(home.manifest)
         remove_tree(home.root)
     except OSError as error:
         raise unwritable(uri_of(home.root), "a savepoint that is to be removed", error) from error
@@ -84,7 +85,8 @@ def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
     if home.id in _gone_on_with(stream):
         return GONE_ON_WITH
     begun = read_use_mark(home.begun)
-    if not home.manifest.exists() and not home.failed.exists() and begun is not None and _is_working(begun, now):
+    is_over = data_exists(home.manifest) or data_exists(home.failed)
+    if not is_over and begun is not None and _is_working(begun, now):
         return f"it is {SavepointState.MAKING}"
     return None
 

@@ -10,6 +10,7 @@ from sessionizer.checkpoint.batch_logs import list_committed_batches
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import data_exists, is_folder
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import first_line, unwritable
 from sessionizer.home.names import STREAMED, mint_id
@@ -83,7 +84,7 @@ class SavepointWriter:
         Raises UnusableSavepoint if another process makes or removes it, UnwritablePath, DiskFull.
         """
         home = self.home
-        if home.root.is_dir():
+        if is_folder(home.root):
             found = examine_savepoint(home, epoch_ms())
             if found.state is SavepointState.COMPLETE:
                 return read_manifest(home)
@@ -95,7 +96,7 @@ class SavepointWriter:
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
         write_data_record(home.begun, UseMark.now(self.asked.why))
-        if home.condemned.exists():  # looked for after: a removal looks for our mark after it has written its own
+        if data_exists(home.condemned):  # looked for after: a removal looks for our mark after it has written its own
             raise UnusableSavepoint(home.id, "it is being removed")
         self.after("begun")
         return None

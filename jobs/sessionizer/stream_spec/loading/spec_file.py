@@ -16,7 +16,7 @@ from sessionizer.stream_spec.loading.problems import invalid_spec
 from sessionizer.stream_spec.loading.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
-    from sessionizer.home.roots import ControlPath
+    from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.decisions import Document
 
 
@@ -44,7 +44,7 @@ def read_spec_file(folder: Path, name: str) -> SpecFile:
         return SpecFile(name, problem=error)
 
 
-def parse_recorded_spec(document: Document, file: ControlPath) -> StreamSpec:
+def parse_recorded_spec(document: Document, file: DataPath) -> StreamSpec:
     """Parse a ``document_of`` result that was kept in ``file``. Raises InvalidSpec if this release would refuse it."""
     try:
         return StreamSpec.model_validate(document)

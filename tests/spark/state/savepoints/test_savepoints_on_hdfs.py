@@ -25,6 +25,7 @@ from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.verification import Damage, findings
+from support.places import opened
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -81,11 +82,11 @@ def test_they_are_made_used_and_removed_there(
     with keep_from_removal(canonical.home, "tests"):
         assert remove(canonical.home, home) == "somebody reads it"
     hurt = next(file for file in files_below(canonical.home.part(OPEN_EVENTS)) if file.name.endswith(".parquet"))
-    content = hurt.read_bytes()
-    hurt.unlink()
-    hurt.write_bytes(content[:-1])
+    content = opened(hurt).read_bytes()
+    opened(hurt).unlink()
+    opened(hurt).write_bytes(content[:-1])
     assert wrong_with(canonical.home) == [Damage.CUT]
-    canonical.home.manifest.unlink()
+    opened(canonical.home.manifest).unlink()
     assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
     write_data_record(copied.home.condemned, RemovalMark(epoch_ms()))  # by one that was killed
     assert remove(copied.home, home) is None

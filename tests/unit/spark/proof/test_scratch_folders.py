@@ -12,6 +12,7 @@ from sessionizer.spark.proof.fork import Fork, scratch_folder, write_recorded_of
 from sessionizer.spark.proof.recording import replay_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
+from support.places import mounted
 from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
@@ -28,25 +29,25 @@ def spec(**source: Any) -> StreamSpec:
 
 def test_a_scratch_folder_is_there_for_one_proof(home: StreamHome) -> None:
     with scratch_folder(home, mint_id(epoch_ms())) as folder:
-        (folder / "checkpoint").mkdir()
+        mounted(folder / "checkpoint").mkdir()
         assert folder.parent == home.proofs
-    assert list(home.proofs.iterdir()) == []
+    assert list(mounted(home.proofs).iterdir()) == []
 
 
 def test_a_scratch_folder_goes_with_a_proof_that_fails(home: StreamHome) -> None:
     with pytest.raises(ValueError, match="no"), scratch_folder(home, mint_id(epoch_ms())):
         raise ValueError("no")
-    assert list(home.proofs.iterdir()) == []
+    assert list(mounted(home.proofs).iterdir()) == []
 
 
 def test_what_killed_proofs_left_goes_after_a_day(home: StreamHome) -> None:
     now = epoch_ms()
     killed, running = (home.proofs / mint_id(at) for at in (now - DAY_MS - 60_000, now - DAY_MS + 60_000))
     for folder in (killed, running):
-        (folder / "tables").mkdir(parents=True)
+        mounted(folder / "tables").mkdir(parents=True)
     with scratch_folder(home, mint_id(now)):
-        assert not killed.exists()
-        assert running.exists()
+        assert not mounted(killed).exists()
+        assert mounted(running).exists()
 
 
 def test_a_replay_leaves_the_files_of_the_source() -> None:
@@ -64,8 +65,8 @@ def test_a_replay_keeps_the_key_groups_of_the_state() -> None:
 @pytest.mark.parametrize(("shift", "number"), [(0, "7"), (5, "2")])
 def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome, shift: int, number: str) -> None:
     fork = Fork(home.root / "fork", home.root / "fork" / "checkpoint", shift)
-    write_recorded_offsets(fork.folder).mkdir(parents=True)
-    (fork.checkpoint / "offsets").mkdir(parents=True)
-    (write_recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
+    mounted(write_recorded_offsets(fork.folder)).mkdir(parents=True)
+    mounted(fork.checkpoint / "offsets").mkdir(parents=True)
+    mounted(write_recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
     fork.plan_batch(7)
-    assert (fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"
+    assert mounted(fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"

@@ -11,6 +11,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.compaction.retention import NeededVersion, decide_retention, find_needed_versions
 from sessionizer.state.savepoints.listing import list_savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate
+from support.places import mounted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,6 @@ def test_what_is_made_just_now_counts_and_what_is_of_no_use_does_not(tmp_path: P
     fabricate(folder, "complete")
     begin(folder, "being-made")
     damaged = fabricate(folder, "damaged")
-    damaged.manifest.write_text("{")
-    damaged.begun.unlink()
+    mounted(damaged.manifest).write_text("{")
+    mounted(damaged.begun).unlink()
     assert [each.id for each in find_needed_versions(list_savepoints(folder, epoch_ms()))] == ["complete", "being-made"]

@@ -23,7 +23,7 @@ from sessionizer.state.savepoints.manifest import (
     checksum,
     read_manifest,
 )
-from support.places import REPOSITORY
+from support.places import REPOSITORY, mounted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ def test_what_has_a_default_may_be_missing(tmp_path: Path) -> None:
 
 def _savepoint(folder: Path, content: dict[str, Any]) -> SavepointHome:
     home = SavepointHome.of(folder, "a")
-    home.root.mkdir()
-    home.manifest.write_text(json.dumps({**content, CHECKSUM: checksum(content)}))
+    mounted(home.root).mkdir()
+    mounted(home.manifest).write_text(json.dumps({**content, CHECKSUM: checksum(content)}))
     return home
 
 

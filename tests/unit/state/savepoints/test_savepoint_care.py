@@ -24,6 +24,7 @@ from sessionizer.state.savepoints.removal import being_read, plan_removal, remov
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state
 from sessionizer.state.savepoints.verification import Damage
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.places import opened
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_a_complete_one_is_told_from_all_others(folder: DataPath) -> None:
     write_data_record(begin(folder, "f1").failed, Failure(5, "no room"))
     write_data_record(fabricate(folder, "r1").condemned, RemovalMark(5))
     damaged = fabricate(folder, "d1")
-    damaged.manifest.write_bytes(damaged.manifest.read_bytes()[:40])
+    opened(damaged.manifest).write_bytes(opened(damaged.manifest).read_bytes()[:40])
     found = {each.id: each for each in list_savepoints(folder, epoch_ms())}
     states = {name: found[name].state for name in found}
     assert states == {
@@ -106,13 +107,13 @@ def names_of(home: SavepointHome) -> list[str]:
 
 
 def cut(file: DataPath) -> None:
-    file.write_bytes(file.read_bytes()[:-1])
+    opened(file).write_bytes(opened(file).read_bytes()[:-1])
 
 
 def flip(file: DataPath) -> None:
-    content = bytearray(file.read_bytes())
+    content = bytearray(opened(file).read_bytes())
     content[len(content) // 2] ^= 1
-    file.write_bytes(bytes(content))
+    opened(file).write_bytes(bytes(content))
 
 
 def wrong_with(home: SavepointHome) -> list[tuple[str, Damage]]:
@@ -127,13 +128,13 @@ def test_checksums_of_hadoop_that_would_keep_spark_from_reading_are_named(tmp_pa
     name = next(name for name in names_of(home) if name.endswith(".parquet"))
     file = home.root / name
     hidden = file.with_name(f".{file.name}.crc")
-    content = file.read_bytes()
+    content = opened(file).read_bytes()
     parts = (content[start : start + 512] for start in range(0, len(content), 512))
-    hidden.write_bytes(b"crc\x00\x00\x00\x02\x00" + b"".join(zlib.crc32(part).to_bytes(4) for part in parts))
+    opened(hidden).write_bytes(b"crc\x00\x00\x00\x02\x00" + b"".join(zlib.crc32(part).to_bytes(4) for part in parts))
     assert wrong_with(home) == []
-    hidden.write_bytes(left)
+    opened(hidden).write_bytes(left)
     assert wrong_with(home) == [(relative_name(hidden, home.root), Damage.UNFIT)]
-    hidden.unlink()
+    opened(hidden).unlink()
     assert wrong_with(home) == []
 
 
@@ -160,17 +161,17 @@ def test_a_hurt_manifest_is_no_manifest(folder: DataPath, hurt: Callable[[DataPa
 
 def test_who_writes_to_a_table_of_it_is_told_and_deltas_checksums_are_not(folder: DataPath) -> None:
     home = fabricate(folder, "a")
-    (home.part("open_events") / "_delta_log" / f"{0:020d}.crc").write_text("{}")
+    opened(home.part("open_events") / "_delta_log" / f"{0:020d}.crc").write_text("{}")
     assert wrong_with(home) == []
-    (home.part("open_events") / "_delta_log" / f"{1:020d}.json").write_text("{}")
+    opened(home.part("open_events") / "_delta_log" / f"{1:020d}.json").write_text("{}")
     assert wrong_with(home) == [(f"open_events/_delta_log/{1:020d}.json", Damage.STRANGE)]
 
 
 def test_a_file_that_cannot_be_read_is_told_as_that(stream: StreamHome) -> None:
     home = fabricate(stream.savepoints, "a")
     file = home.part("timeouts") / "part-0.parquet"
-    file.unlink()
-    file.symlink_to(file)  # type: ignore[arg-type]  # of this machine
+    opened(file).unlink()
+    opened(file).symlink_to(file)  # type: ignore[arg-type]  # of this machine
     assert wrong_with(home) == [("timeouts/part-0.parquet", Damage.UNREADABLE)]
 
 
@@ -272,7 +273,7 @@ def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(
     (stays,) = [verdict for verdict in verdicts if verdict.id == "a"]
     assert (stays.goes, stays.because) == (False, "an operation that is not over needs it")
     reviewed(remove(found[0].home, stream))
-    assert found[0].home.manifest.exists()
+    assert opened(found[0].home.manifest).exists()
     write_operation(stream, replace(record, outcome=Ending.ABANDONED))
     assert remove(found[0].home, stream) is None
 
@@ -288,7 +289,7 @@ def test_a_prune_that_was_killed_is_finished_by_the_next(folder: DataPath, strea
     home = fabricate(folder, "a")
     write_data_record(home.condemned, RemovalMark(epoch_ms()))
     for name in ["manifest.json", *sorted(set(names_of(home)) - {"manifest.json", "condemned.json"})]:
-        (home.root / name).unlink()
+        opened(home.root / name).unlink()
         (found,) = list_savepoints(folder, epoch_ms())
         assert found.state is SavepointState.REMOVING
     assert remove(home, stream) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.idleness import IdleClock
+from sessionizer.errors import StoreUnreachable
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.disk_space import first_line
@@ -106,7 +107,7 @@ class Housekeeping:
         """Remove punctuations that were read. A failure costs disk space, not the stream."""
         try:
             self._taken.sweep(self._heartbeat.beat.batch_id)
-        except OSError as error:
+        except (OSError, StoreUnreachable) as error:
             self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
             self._taken.swept = self._heartbeat.beat.batch_id
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import read_files_since
+from sessionizer.errors import StoreUnreachable
 from sessionizer.home.roots import resolve_place
 from sessionizer.lineage.excluded_ranges import count_text
 
@@ -130,7 +131,7 @@ class FolderWatch:
 
     def look(self) -> list[str]:
         """Return lines that were not said before. A folder or list that cannot be read gives none."""
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, StoreUnreachable, ValueError, KeyError):
             self._learn()
             options = {name.lower(): value for name, value in self.source.options.items()}
             recursive = options.get(RECURSIVE, "").lower() == "true"

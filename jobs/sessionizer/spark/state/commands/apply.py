@@ -17,6 +17,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
@@ -171,7 +172,7 @@ class ApplyRunner(SparkRunner):
         """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
         record, kept = SPEC_FILE.of(self._left, lineage).require(), TYPES_FILE.of(self._left, lineage).require()
         if record is None or kept is None:
-            raise DamagedFile(self._left.lineage(lineage).root, "it lacks spec.json or types.json")
+            raise DamagedFile(uri_of(self._left.lineage(lineage).root), "it lacks spec.json or types.json")
         return self._lasting(parse_recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
 
     @property

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
+from sessionizer.home.data_access import data_exists
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.lineage.source_ids import choose_known_ids, replaced_names, require_same_source
@@ -118,7 +119,7 @@ def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: 
 def _files_gone(table: DataPath, commit: DataPath) -> int:
     """Count the data files that the commit added and that are not there."""
     added = [unquote(str(add["path"])) for add in list_added_files(read_actions(commit))]
-    return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
+    return sum(not data_exists(folder_at(path) if "://" in path else table / path) for path in added)
 
 
 def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> Continuation:  # noqa: ANN401  JSON
@@ -127,4 +128,4 @@ def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> C
     if checkpoint is None or newest is None or newest == read_last_commit(checkpoint):
         return Continuation(offset)
     begun = files_of_batch(checkpoint, newest)
-    return continuation_in_folder(offset, begun, [uri for uri in begun if folder_at(uri).exists()])
+    return continuation_in_folder(offset, begun, [uri for uri in begun if data_exists(folder_at(uri))])

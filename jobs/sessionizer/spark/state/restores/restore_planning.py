@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.home.data_access import data_exists
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, resolve_place
@@ -161,7 +162,7 @@ def replay_of(
     """
     match source["format"]:
         case "files":
-            return replay_of_files(then, now, lambda uri: folder_at(uri).exists())
+            return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
         case "delta":
             return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
         case "kafka":
