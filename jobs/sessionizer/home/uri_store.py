@@ -9,6 +9,7 @@ lease must know it sooner than that.
 from __future__ import annotations
 
 import errno
+import re
 import secrets
 import socket
 import threading
@@ -32,6 +33,12 @@ none is answered, the driver ends well before another may take over its lease (`
 CONNECTS_WITHIN_S: Final = 3.0
 
 _NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)
+_OF_NAME_NODE: Final = re.compile(r'RPCError\("[\w.$]*?(\w+)", "(.*?)(?:\\n|"\))')
+"""Pattern of what hdfs-native says of a refusal by the name node: Java's class, and its message before the stack."""
+_NUMBERS: Final = {
+    "Credential": errno.EACCES, "AccessControlException": errno.EACCES, "QuotaExceeded": errno.EDQUOT,
+}  # fmt: skip
+"""Numbers of errors by a part of the name of their class."""
 _Answer = TypeVar("_Answer")
 
 
@@ -97,7 +104,7 @@ class UriStore:
 
     def refuse(self, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
         """Translate ``error`` from a write. A permission or a quota is fatal. Any other error may pass."""
-        if isinstance(error, _NEVER) or "AccessControlException" in str(error):
+        if isinstance(error, _NEVER):
             return UnwritablePath(uri_of(self._path), purpose, first_line(error))
         if "QuotaExceeded" in str(error):
             return DiskFull(uri_of(self._path), purpose, first_line(error))
@@ -166,9 +173,11 @@ def _require_listener(path: UPath) -> None:
 def translate_to_os_error(error: Exception) -> OSError:
     """Translate an error of a store's package into an OSError.
 
-    Missing credentials become EACCES, any other error that is no OSError becomes EIO.
+    Missing credentials and permissions become EACCES, a quota EDQUOT, any other error that is no OSError becomes EIO.
     """
     if isinstance(error, OSError):
         return error
-    lacks_credentials = "Credential" in type(error).__name__
-    return OSError(errno.EACCES if lacks_credentials else errno.EIO, f"{type(error).__name__}: {first_line(error)}")
+    refusal = _OF_NAME_NODE.search(str(error))
+    kind, text = refusal.groups() if refusal else (type(error).__name__, first_line(error))
+    number = next((number for part, number in _NUMBERS.items() if part in kind), errno.EIO)
+    return OSError(number, f"{kind}: {text}")

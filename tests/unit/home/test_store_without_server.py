@@ -37,6 +37,7 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.uri_store import translate_to_os_error
 from sessionizer.spark.history.history_rows import find_in_folder
 from sessionizer.spark.history.state_rows import state_at
 from sessionizer.spark.sinks.change_watch import ChangeWatch
@@ -134,6 +135,22 @@ def test_a_history_is_refused(stage: Stage, away: DataPath) -> None:
 def test_a_state_is_refused(away: DataPath) -> None:
     with pytest.raises(StoreUnreachable):
         state_at(f"checkpoint:{uri_of(away)}", None, "--history")
+
+
+@pytest.mark.parametrize(
+    ("java", "number"),
+    [
+        ("security.AccessControlException", errno.EACCES),
+        ("hdfs.protocol.DSQuotaExceededException", errno.EDQUOT),
+        ("hdfs.server.namenode.SafeModeException", errno.EIO),
+    ],
+)
+def test_a_refusal_by_a_name_node_is_told_apart_from_silence(java: str, number: int) -> None:
+    said = RuntimeError(
+        f'RPCError("org.apache.hadoop.{java}", "inode=\\"/lake\\": no\\n\\tat org.apache.hadoop.Server")'
+    )
+    error = translate_to_os_error(said)
+    assert (error.errno, error.strerror) == (number, f'{java.rpartition(".")[2]}: inode=\\"/lake\\": no')
 
 
 def test_a_folder_that_cannot_be_listed_is_not_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
