@@ -126,7 +126,7 @@ def begin_where(checkpoint: DataPath, batch_id: int, other: DataPath) -> None:
 def _write_ends(file: DataPath, ends: Sequence[str]) -> None:
     version, about, *_ = read_data_text(file).splitlines()
     write_data_text(file, "\n".join([version, about, *ends]))
-    remove_data(file.with_name(f".{file.name}.crc"))
+    remove_data(file.parent / f".{file.name}.crc")
 
 
 def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from sessionizer.home.data_access import data_exists, reaching, read_data
-from sessionizer.home.roots import ON_HADOOP, in_store, uri_of
+from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +79,7 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
             except FileNotFoundError:  # a running query removes files that it no longer needs
                 continue
         return
-    there = in_store(checkpoint)
+    there = store_path(checkpoint)
     root = there.path.rstrip("/")
     for path, about in _list_tree(checkpoint).items():
         if not path.endswith("/"):  # what marks a folder in an object store
@@ -88,7 +88,7 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
 
 def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
     """List the files below a folder of a store as fsspec describes them, none without a folder. Raises OSError."""
-    there = in_store(folder)
+    there = store_path(folder)
     try:
         with reaching(folder):
             if there.protocol in ON_HADOOP:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from sessionizer.errors import SessionizerError, StoreUnreachable
 from sessionizer.home.disk.disk_space import first_line, is_away
 from sessionizer.home.disk.local_files import close_to_others
-from sessionizer.home.roots import in_store, uri_of
+from sessionizer.home.roots import store_path, uri_of
 from sessionizer.home.uri_store import translate_to_os_error
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def reaching(path: DataPath) -> Iterator[None]:
 
 
 def _require_listener(path: DataPath) -> None:
-    options = in_store(path).storage_options
+    options = store_path(path).storage_options
     host, port = options.get("host"), options.get("port")
     if host and port:
         socket.create_connection((str(host), int(port)), timeout=ANSWERS_WITHIN_S).close()
@@ -93,13 +93,13 @@ def size_of(path: DataPath) -> int:
         return path.stat().st_size
     about = _information(path)
     if about is None:
-        raise FileNotFoundError(in_store(path).path)
+        raise FileNotFoundError(store_path(path).path)
     return int(about["size"])
 
 
 def _information(path: DataPath) -> dict[str, Any] | None:
     """Return what fsspec knows of a path in a store, None if there is nothing."""
-    there = in_store(path)
+    there = store_path(path)
     try:
         with reaching(path):
             return cast("dict[str, Any]", there.fs.info(there.path))

@@ -30,7 +30,7 @@ from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.disk_space import is_away
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.json_file import Reading, format_json, parse_object, unread, write_json
-from sessionizer.home.roots import ON_HADOOP, in_store
+from sessionizer.home.roots import ON_HADOOP, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -91,7 +91,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     content = format_json(value)
     try:
         with reaching(path):
-            _put(in_store(path), content)
+            _put(store_path(path), content)
     except OSError as error:
         raise translate_refusal(path, A_FILE, error) from error
 
@@ -150,7 +150,7 @@ def list_all_entries(folder: DataPath) -> list[DataPath]:
 
 
 def _list_in_object_store(folder: DataPath) -> list[DataPath]:
-    there = in_store(folder)
+    there = store_path(folder)
     own = there.path.rstrip("/")
     listed = (str(name).rstrip("/") for name in there.fs.ls(there.path, detail=False))
     # Hadoop's connectors keep an empty object in the place of a folder, which is listed inside of it
@@ -158,7 +158,7 @@ def _list_in_object_store(folder: DataPath) -> list[DataPath]:
 
 
 def _is_in_object_store(path: DataPath) -> bool:
-    return not isinstance(path, Path) and in_store(path).protocol not in ON_HADOOP
+    return not isinstance(path, Path) and store_path(path).protocol not in ON_HADOOP
 
 
 def files_below(folder: DataPath) -> Iterator[DataPath]:
@@ -185,7 +185,7 @@ def rename_folder(folder: DataPath, target: DataPath) -> None:
             cast("Path", folder).rename(cast("Path", target))
             return
         for file in files_below(folder):
-            in_store(folder).fs.cp_file(in_store(file).path, in_store(target / relative_name(file, folder)).path)
+            store_path(folder).fs.cp_file(store_path(file).path, store_path(target / relative_name(file, folder)).path)
     remove_tree(folder)
 
 
@@ -196,7 +196,7 @@ def remove_tree(folder: DataPath) -> None:
             if isinstance(folder, Path):
                 shutil.rmtree(folder)
             else:
-                in_store(folder).fs.rm(in_store(folder).path, recursive=True)
+                store_path(folder).fs.rm(store_path(folder).path, recursive=True)
     except FileNotFoundError:
         if data_exists(folder):
             raise

@@ -45,10 +45,6 @@ class DataPath(Protocol):
         """Return the path of ``name`` below this one."""
         ...
 
-    def with_name(self, name: str, /) -> Self:
-        """Return the path of ``name`` beside this one."""
-        ...
-
     def __hash__(self) -> int: ...
 
     def as_posix(self) -> str:
@@ -114,7 +110,7 @@ def uri_of(path: DataPath) -> str:
     """
     if isinstance(path, Path):
         return str(path)
-    return _uri_in_store(in_store(path))
+    return _uri_in_store(store_path(path))
 
 
 def _uri_in_store(path: UPath) -> str:
@@ -139,7 +135,7 @@ def is_local(path: DataPath) -> bool:
     return isinstance(path, Path)
 
 
-def in_store(path: DataPath) -> UPath:
+def store_path(path: DataPath) -> UPath:
     """Return ``path``, which is not local, as the ``UPath`` that it is."""
     return cast("UPath", path)
 

@@ -66,7 +66,7 @@ class CheckpointLog:
         version, metadata, *offsets = mounted(file).read_text().splitlines()
         told = json.dumps({**json.loads(metadata), "batchTimestampMs": at_ms})
         mounted(file).write_text("\n".join([version, told, *offsets]))
-        mounted(file.with_name(f".{batch_id}.crc")).unlink(missing_ok=True)
+        mounted(file.parent / f".{batch_id}.crc").unlink(missing_ok=True)
 
     def _files(self, before: OffsetEntry | None, now: OffsetEntry) -> frozenset[str]:
         uris: set[str] = set()

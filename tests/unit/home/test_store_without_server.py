@@ -70,7 +70,7 @@ READERS: Final[dict[str, Callable[[DataPath], object]]] = {
     "files below": lambda folder: list(files_below(folder)),
     "tree": lambda folder: files_of(folder).sizes,
     "copy": lambda file: copy_file(file, file),
-    "rename": lambda folder: rename_folder(folder, folder.with_name("new")),
+    "rename": lambda folder: rename_folder(folder, folder.parent / "new"),
     "removal of a file": remove_data,
     "removal of a folder": remove_tree,
     "new folder": make_data_folder,

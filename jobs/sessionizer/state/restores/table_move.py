@@ -101,7 +101,7 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
             return
         permit()  # a run that was overtaken finds tables here to which the stream writes
         remove_tree(target)
-    part = target.with_name(f".{target.name}{_UNDER_WAY}")
+    part = target.parent / f".{target.name}{_UNDER_WAY}"
     try:
         while not _copy_files(table, part, permit):
             pass

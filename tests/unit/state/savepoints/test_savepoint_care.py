@@ -127,7 +127,7 @@ def test_checksums_of_hadoop_that_would_keep_spark_from_reading_are_named(tmp_pa
     home = fabricate(tmp_path, "s1")
     name = next(name for name in names_of(home) if name.endswith(".parquet"))
     file = home.root / name
-    hidden = file.with_name(f".{file.name}.crc")
+    hidden = file.parent / f".{file.name}.crc"
     content = opened(file).read_bytes()
     parts = (content[start : start + 512] for start in range(0, len(content), 512))
     opened(hidden).write_bytes(b"crc\x00\x00\x00\x02\x00" + b"".join(zlib.crc32(part).to_bytes(4) for part in parts))
