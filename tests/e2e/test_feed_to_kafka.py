@@ -84,6 +84,7 @@ def test_a_feed_whose_broker_is_restarted_meanwhile_doubles_nothing(
     assert len(read_all(kafka_broker, kafka_topic)) == _ROWS
 
 
+@pytest.mark.long
 def test_no_broker_is_said_so() -> None:
     with pytest.raises(SourceUnreachable) as raised:
         KafkaSink("127.0.0.1:1", "clicks")

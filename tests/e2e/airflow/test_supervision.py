@@ -68,6 +68,7 @@ def test_killed_driver_runs_again(platform: Platform) -> None:
     platform.wait_for_driver(other_than=uid, seconds=RUNNING_AGAIN_SECONDS)
 
 
+@pytest.mark.long
 def test_frozen_driver_is_replaced(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     lease = platform.look().lease

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
@@ -56,6 +57,7 @@ def keys_of(stage: Stage, table: str) -> set[str]:
     return {row["key"] for row in table_rows(folder)} if mounted(folder / "_delta_log").is_dir() else set()
 
 
+@pytest.mark.long
 def test_the_watermark_waits_where_the_last_open_session_ended(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, spec_with_table(tmp_path / "home"))
     with DriverProcess.start(stage, "a", until="stopped") as driver:

@@ -141,6 +141,7 @@ def test_a_restored_lineage_that_fails_is_left_for_that_of_the_savepoint(spark: 
     assert_as_defined(stage, clicks)
 
 
+@pytest.mark.long
 def test_a_driver_whose_canary_fails_ends_with_the_error_and_its_remedy(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.begun(tmp_path / "moved", clicks_spec())
     write_click_files(tmp_path / "clicks", files=2)

@@ -108,6 +108,7 @@ def test_another_time_mode_is_refused(spark: SparkSession, stage: Stage) -> None
         run_by(spark, stage, {}, line(1), rules=rules)
 
 
+@pytest.mark.long
 def test_a_table_that_may_widen_takes_a_wider_type(spark: SparkSession, stage: Stage) -> None:
     run_by(spark, stage, {"n": "timeout_s", "at": "named_struct('n', timeout_s)"}, line(0, timeout_s=20))
     for name in ("sessions", "late_events"):

@@ -149,6 +149,7 @@ def assert_worth_it(outcome: Outcome) -> None:
     assert len({session.close_reason for session in outcome.closed}) >= 4
 
 
+@pytest.mark.long
 @AND_ON_HDFS_IN_THE_LONG_RUN
 def test_an_archive_in_parquet_and_what_its_folder_gets_from_now_on(
     spark: SparkSession, tmp_path: Path, everything: Everything, data: str | None

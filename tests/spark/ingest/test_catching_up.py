@@ -41,6 +41,7 @@ def files_by_batch(stage: Stage, files: ClickFiles) -> list[set[str]]:
     return [set(names) for names in brought if names]
 
 
+@pytest.mark.long
 def test_a_default_limit_makes_several_batches_of_what_is_there_however_old(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def _killed(*_: object) -> None:
     raise RuntimeError(message)
 
 
+@pytest.mark.long
 def test_a_file_that_is_gone_unread_is_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS
 from support.processes.in_process import catch_up, drain
@@ -107,6 +109,7 @@ FAR = {
 """Columns of the payload: an expression that no reader has a value for, and one that every reader has."""
 
 
+@pytest.mark.long
 def test_a_day_that_readers_have_no_value_for_reaches_no_table(spark: SparkSession, tmp_path: Path) -> None:
     far_spec = spec() | {"measures": {"next": "date_add(max(day), 1)", "newest": "max(day)"}}
     far_spec["mapping"]["payload"] = {name: name for name in FAR}

@@ -90,6 +90,7 @@ def test_files_are_merged_once_and_the_batches_stay_known(spark: SparkSession, t
     assert append(spark, table.location, BATCHES) is not None
 
 
+@pytest.mark.long
 def test_old_files_go_after_their_time_alone(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
     def files() -> int:
         return len(list((tmp_path / names.QUARANTINE).glob("*.parquet")))

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 FOLDERS = sorted(folder for folder in RELEASES.iterdir() if folder.is_dir())
 SAVEPOINTS = [
-    # those of this release are as any other
+    # those of this release are as any other, and native ones are copied as a lineage is resumed
     pytest.param(
-        release, kind, id=f"{release.name}-{kind}", marks=[pytest.mark.long] if release.name == __version__ else []
+        release,
+        kind,
+        id=f"{release.name}-{kind}",
+        marks=[pytest.mark.long] if release.name == __version__ or kind == NATIVE else [],
     )
     for release in FOLDERS
     for kind in (CANONICAL, NATIVE)

@@ -65,7 +65,8 @@ def assert_exact(moved: Restored, stage: Stage) -> None:
     assert_landed(stage, [*batches_of(then, moved.files), *batches_of(since, moved.files)], rows)
 
 
-@pytest.mark.parametrize("root", [PATH, pytest.param(HDFS, marks=pytest.mark.long)], indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("root", [PATH, HDFS], indirect=True)
 def test_a_stream_goes_on_elsewhere_with_all_that_its_tables_had(moved: Restored) -> None:
     left, stage = moved.stage.stream_home, at_its_new_place(moved)
     tables, checkpoint = content(left.tables), content(left.checkpoint(moved.before))

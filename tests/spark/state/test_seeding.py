@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)
 
 
-@pytest.mark.parametrize("steps", [BEFORE_IT_COUNTS[-1:], pytest.param(BEFORE_IT_COUNTS, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [BEFORE_IT_COUNTS[-1:], BEFORE_IT_COUNTS])
 def test_a_kill_at_any_step_leaves_the_stream_as_it_was(
     spark: SparkSession, tmp_path: Path, steps: tuple[Step, ...]
 ) -> None:

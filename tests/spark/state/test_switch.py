@@ -189,6 +189,7 @@ def switch_plan(spark: SparkSession, stage: Stage, source: dict[str, Any], start
     return switch_of(spark, stage, start).look().decision
 
 
+@pytest.mark.long
 @AND_ON_HDFS_IN_THE_LONG_RUN
 def test_from_files_to_a_table_at_a_moment(spark: SparkSession, tmp_path: Path, data: str | None) -> None:
     # which of them are events, files and a table agree about
