@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from support.histories.typed_moments import Moment, draw_rollback_moment
+from support.histories.typed_moments import Moment, draw_moment_of_rows, draw_rollback_moment
 
 if TYPE_CHECKING:
     from support.histories.typed_user import TypedUser
@@ -56,14 +56,14 @@ class TypedGoals:
         """Roll back from a lineage that has written rows."""
         self.user.approve("rescale", NAME, "--key-groups", self._other_groups())
         self._read_more()
-        self.user.approve("rollback", NAME)
+        self.user.approve("rollback", NAME, at=draw_moment_of_rows(self.user.chance))
 
     def restore_before_rows(self) -> None:
         """Restore a savepoint after which rows were written."""
         name = f"g{len(self.tries)}"
         self.user.ask("savepoint", "create", NAME, "--id", name, *self.user.chance.choice([["--native"], []]))
         self._read_more()
-        self.user.approve("restore", NAME, name)
+        self.user.approve("restore", NAME, name, at=draw_moment_of_rows(self.user.chance))
 
     def apply_in_place(self) -> None:
         """Apply another gap timeout, which needs no new lineage."""
@@ -80,11 +80,12 @@ class TypedGoals:
         user = self.user
         user.kill_driver()
         user.approve("rescale", NAME, "--key-groups", self._other_groups(), "--roll-back-if-failed")
+        self._read_more()  # it writes rows, so that the rollback has some to delete
         user.stream.bring(KILLED_DRIVERS)
-        for _ in range(KILLED_DRIVERS):  # they write rows, so that the rollback has some to delete
+        for _ in range(KILLED_DRIVERS):
             user.cut("run", NAME, at=Moment(QUERY_STARTS, user.chance.uniform(0, 4)))
-        for _ in range(3):  # the first of them often only ends
-            user.cut("run", NAME, "--until", "caught-up", at=draw_rollback_moment(user.chance))
+        for draw in (draw_moment_of_rows, draw_moment_of_rows, draw_rollback_moment):  # the first often only ends
+            user.cut("run", NAME, "--until", "caught-up", at=draw(user.chance))
 
     def _read_more(self) -> None:
         """Read two files more: the later one ends the sessions of the other."""

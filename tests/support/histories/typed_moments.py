@@ -31,6 +31,8 @@ LINES: Final = {
 """Number of lines by which each command tells its steps, with rows to delete in two tables."""
 OF_NEW_LINEAGE: Final = 6
 """Lines more, if a command makes a new lineage only when asked to."""
+ROWS: Final = frozenset({"sessions", "quarantine", "late_events"})
+"""Steps that a command tells once it has deleted rows of a table, or brought some back."""
 _STEP: Final = re.compile(
     r"^(?:starting Spark|process (?=.* asked to stop)|savepoint(?=: )|taking the history|new lineage: \w+"
     r"|\w+(?=: [\d,]+ rows (?:brought back|deleted))|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
@@ -52,15 +54,16 @@ def is_approved(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment ``after_s`` seconds after the command has told so many steps (``lines``)."""
+    """A moment ``after_s`` seconds after the command has told so many ``lines``, one ``of`` these steps among them."""
 
     lines: int
     after_s: float
+    of: frozenset[str] = frozenset()
 
     def wait_for(self, running: Running) -> bool:
         """Wait for the moment. Returns False if the command has ended before."""
         deadline = time.monotonic() + WITHIN_S
-        while len(told_steps(running.said)) < self.lines and running.process.poll() is None:
+        while not self._has_come(told_steps(running.said)) and running.process.poll() is None:
             assert time.monotonic() < deadline, f"{running.words} takes too long: {running.said[-4_000:]}"
             time.sleep(_LOOK_EVERY_S)
         try:
@@ -68,6 +71,9 @@ class Moment:
         except subprocess.TimeoutExpired:
             return True
         return False
+
+    def _has_come(self, told: list[str]) -> bool:
+        return len(told) >= self.lines and (not self.of or not self.of.isdisjoint(told))
 
 
 def draw_moment(chance: Random, words: Sequence[str]) -> Moment | None:
@@ -82,6 +88,11 @@ def draw_moment(chance: Random, words: Sequence[str]) -> Moment | None:
     if chance.random() < 0.5:
         return Moment(line, 0)
     return Moment(line, chance.uniform(0, 14 if line == 1 else 2))
+
+
+def draw_moment_of_rows(chance: Random) -> Moment:
+    """Draw the moment at which a command is hit that has changed the rows of a table, but not of all."""
+    return Moment(0, chance.choice([0, chance.uniform(0, 1)]), ROWS)
 
 
 def draw_rollback_moment(chance: Random) -> Moment:

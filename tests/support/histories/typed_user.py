@@ -49,9 +49,9 @@ class TypedUser:
         """Type a command that the test does not kill, and check its answer. ``elsewhere``: on another host."""
         return self._take(self.program.start(*words, elsewhere=elsewhere))
 
-    def type(self, *words: str) -> Answer:
-        """Type a command that may be killed. If it is, follow the advice and type it again."""
-        answer = self._try(words, draw_moment(self.chance, words))
+    def type(self, *words: str, at: Moment | None = None) -> Answer:
+        """Type a command that may be killed. If it is, follow the advice and type it again. ``at``: hit it then."""
+        answer = self._try(words, at or draw_moment(self.chance, words))
         if answer.code is not None and pending_operation(self.stream.home) is None:
             return answer
         self.follow_operation(words)
@@ -65,13 +65,13 @@ class TypedUser:
             self._note_hit("killed", running)
         self._take(running)
 
-    def approve(self, *words: str) -> Answer:
-        """Show a plan and approve it. What it wants accepted is accepted."""
-        answer = self._approve(words, self.type(*words, "--json"))
+    def approve(self, *words: str, at: Moment | None = None) -> Answer:
+        """Show a plan and approve it. What it wants accepted is accepted. ``at``: hit the approved command then."""
+        answer = self._approve(words, self.type(*words, "--json"), at)
         wanted = dict.fromkeys(ACCEPT.findall(answer.text)) if answer.code == NotAccepted.exit_code else {}
         if wanted:
             words = (*words, *(word for name in wanted for word in ("--accept", name)))
-            answer = self._approve(words, self.type(*words, "--json"))
+            answer = self._approve(words, self.type(*words, "--json"), at)
         return answer
 
     def digest_of(self, plan: Answer) -> str | None:
@@ -152,9 +152,9 @@ class TypedUser:
         self.stream.note_source()
         self.stream.require_none_doubled()
 
-    def _approve(self, words: tuple[str, ...], plan: Answer) -> Answer:
+    def _approve(self, words: tuple[str, ...], plan: Answer, at: Moment | None) -> Answer:
         digest = self.digest_of(plan)
-        return self.type(*words, "--approve", digest) if digest else plan
+        return self.type(*words, "--approve", digest, at=at) if digest else plan
 
     def _try(self, words: tuple[str, ...], moment: Moment | None) -> Answer:
         """Type the command, and kill or freeze it at the moment, if it comes so far."""
