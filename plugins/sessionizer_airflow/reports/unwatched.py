@@ -50,7 +50,7 @@ class UnwatchedStream:
         if self.seen.state not in DOWN:
             runs = f"{name_process(self.seen.uid)} of stream {self.name} runs, and no supervisor watches it"
             return f"{runs} since {describe_duration(self.silence)} ago"
-        what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
+        what = f"stream {self.name} should run, but its {name_process(self.seen.uid)} is {self.seen.state.lower()}"
         return f"{what}, and no supervisor has acted for {describe_duration(self.silence)}"
 
     @property

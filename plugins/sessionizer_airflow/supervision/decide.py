@@ -9,7 +9,7 @@ from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.home.clock import clock_time
-from sessionizer.home.names import name_process
+from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -129,7 +129,7 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
     """Decide for a stream that should not run: ask its driver to stop, and end a driver that does not answer.
 
     While a command has the stream, the command stops the driver itself. The lease's owner may be that command, also if
-    a user has stopped the stream meanwhile.
+    a user has stopped the stream meanwhile, or before the command's first step. It listens to no request to stop.
     """
     driver, desired = situation.driver, situation.desired
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
@@ -138,7 +138,7 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
         return _leave_alone(situation, why, policy, now_ms)
     if driver is not None and driver.state is State.STALLED:
         return _judge_live(driver, record, policy, now_ms)
-    listens = driver is not None and driver.state.is_live and not driver.stop_requested
+    listens = driver is not None and driver.state.is_live and not driver.stop_requested and not is_command(driver.uid)
     return StandBy(why, stop=driver.uid if driver is not None and listens else None)
 
 

@@ -44,7 +44,7 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
         case GiveUp(reason, remedy):
             line = f"giving up: {reason}. What to do: {remedy}"
         case StandBy(why, stop=stop):
-            line = f"standing by: {why}" + (f", and driver {stop} is asked to stop" if stop else "")
+            line = f"standing by: {why}" + (f", and {name_process(stop)} is asked to stop" if stop else "")
     return line
 
 

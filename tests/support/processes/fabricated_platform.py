@@ -47,20 +47,21 @@ class Platform:
         (self.streams / f"{name}.yaml").write_text(text or SPEC.format(name=name))
         return StreamHome.of(self.home, name)
 
-    def drive(self, name: str, **figures: object) -> tuple[Lease, StreamHome]:
-        """A driver: this process has the lease and beats."""
+    def drive(self, name: str, uid: str = "driver-1", **figures: object) -> tuple[Lease, StreamHome]:
+        """A driver, or a command by its ``uid``: this process has the lease and beats."""
         home = StreamHome.of(self.home, name)
         home.prepare()
-        lease = acquire(home, "driver-1")
-        beat(home, **figures)
+        lease = acquire(home, uid)
+        beat(home, uid=uid, **figures)
         return lease, home
 
     def fall_silent(self, name: str, *, since: int) -> None:
         """Date the driver's last beat, and its lease before it, back (epoch ms)."""
         home = StreamHome.of(self.home, name)
         record = next(mounted(home.leases).iterdir())
-        record.write_text(json.dumps({**json.loads(record.read_text()), "acquired_at": since - 1}))
-        beat(home, at=since)
+        lease = json.loads(record.read_text())
+        record.write_text(json.dumps({**lease, "acquired_at": since - 1}))
+        beat(home, at=since, uid=lease["uid"])
 
     def call(self, *arguments: str) -> Result:
         return CliRunner().invoke(app, [*arguments, "--streams", str(self.streams), "--home", str(self.home)])

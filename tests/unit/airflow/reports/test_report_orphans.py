@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import stop_requested
+from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.reports.orphans import report_orphans
@@ -39,6 +40,17 @@ def test_orphan_is_reported_until_it_is_gone(
     with pytest.raises(StreamFindings):
         report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert len(alerts) == 2, "it is news again"
+
+
+@pytest.mark.parametrize("uid", ["driver-1", "restore-20261125T200000-abc123"])
+def test_what_runs_without_a_spec_is_called_by_its_kind(
+    platform: Platform, said: list[str], alerts: list[Alert], uid: str
+) -> None:
+    platform.drive("clicks", uid)
+    with pytest.raises(StreamFindings) as caught:
+        report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    for told in (caught.value.lines[0], said[0], alerts[0].reason):
+        assert told.startswith(f"{name_process(uid)} ")
 
 
 def test_two_streams_one_of_them_renamed(platform: Platform, said: list[str], alerts: list[Alert]) -> None:

@@ -13,6 +13,7 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import StreamFindings
@@ -106,6 +107,21 @@ def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
         reviewed(caught.value)
     assert "clicks.stop" in PersonNeeded.wrap(caught.value).remedy
     assert [(alert.kind, alert.stream) for alert in alerts] == [(Kind.UNWATCHED, "clicks")]
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+@pytest.mark.parametrize("uid", ["driver-1", "restore-20261125T200000-abc123"])
+def test_what_nobody_watches_is_called_by_its_kind(
+    platform: Platform, said: Heard, alerts: list[Alert], uid: str, is_silent: bool
+) -> None:
+    platform.add("clicks")
+    _, home = platform.drive("clicks", uid)
+    watched(home, minutes_ago=20)
+    if is_silent:
+        platform.fall_silent("clicks", since=epoch_ms() - 30 * MINUTE)
+    with pytest.raises(StreamFindings):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert f"{name_process(uid)} " in alerts[0].reason
 
 
 def test_a_stream_of_another_folder_is_no_orphan_and_is_not_forgotten(

@@ -18,6 +18,7 @@ from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.control.timeouts import MINUTE, SECOND
+from sessionizer.home.names import name_process
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
     Failure,
@@ -114,6 +115,36 @@ def test_a_command_whose_stream_a_user_stopped_meanwhile_is_left_alone(state: St
     decision = decide(situation, SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, StandBy)
     assert decision == StandBy(decision.why), "it is asked to stop, or called unattended"
+
+
+COMMAND = "restore-20261127T125959-7abb4e"
+
+
+def test_a_command_before_its_first_step_is_not_asked_to_stop() -> None:
+    """A user stopped the stream while the command waited for the driver's end. It has the lease, and no record yet."""
+    stopped = Desired(DesiredState.STOPPED, by="DAG clicks.stop")
+    for uid, asked in ((UID, UID), (COMMAND, None)):
+        situation = Situation(desired=stopped, driver=replace(driver(), uid=uid))
+        decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+        assert isinstance(decision, StandBy)
+        assert decision.stop == asked
+
+
+@pytest.mark.parametrize("uid", [UID, COMMAND])
+def test_what_a_supervisor_waits_for_is_called_by_its_kind(uid: str) -> None:
+    leaving = driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
+    for each in (unseen(), leaving):
+        decision = decide(Situation(desired=RUNNING, driver=replace(each, uid=uid)), SupervisionRecord(), POLICY, NOW)
+        assert isinstance(decision, Wait)
+        assert decision.why.startswith(f"{name_process(uid)} ")
+
+
+@pytest.mark.parametrize("uid", [UID, COMMAND])
+def test_a_launch_after_a_process_that_was_dealt_with_names_it_by_its_kind(uid: str) -> None:
+    ended = replace(driver(State.FAILED, ending=ending(terminal=True)), uid=uid)
+    decision = decide(Situation(desired=RUNNING, driver=ended), SupervisionRecord(settled_uid=uid), POLICY, NOW)
+    assert isinstance(decision, Launch)
+    assert decision.why.startswith(f"{name_process(uid)} ")
 
 
 UNATTENDED_MS = POLICY.unattended_after_ms

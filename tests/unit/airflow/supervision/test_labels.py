@@ -35,7 +35,11 @@ def test_every_decision_has_a_level(decision: Decision, level: int) -> None:
 @pytest.mark.parametrize("uid", ["3f2a91", "restore-20261125T200000-abc123"])
 @pytest.mark.parametrize("out_of_sight", [False, True])
 def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> None:
-    decisions: list[Decision] = [Adopt(uid, "RUNNING"), Replace(uid, "it hangs", HUNG, out_of_sight=out_of_sight)]
+    decisions: list[Decision] = [
+        Adopt(uid, "RUNNING"),
+        Replace(uid, "it hangs", HUNG, out_of_sight=out_of_sight),
+        StandBy("desired state is STOPPED", stop=uid),
+    ]
     assert all(name_process(uid) in describe(each, None, now_ms=0) for each in decisions)
 
 
