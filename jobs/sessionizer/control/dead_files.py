@@ -7,6 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.records.approved_command import APPROVED_COMMAND_FILE
 from sessionizer.control.records.operation_record import PLAN_FILE
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
@@ -22,7 +23,7 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which exit records, stop markers and submissions of earlier drivers, and plans, are kept for display."""
+"""Seconds for which records and notes of earlier drivers and commands, and plans, are kept for display."""
 
 LOGS_KEPT: Final = 20
 """Number of earlier drivers whose logs are kept."""
@@ -38,7 +39,8 @@ def sweep(home: StreamHome, uid: str) -> None:
     for folder in {home.control, home.own}:
         for pattern in FILES_OF_DRIVERS:
             _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
-    _remove_older(PLAN_FILE.folder(home), "*.json", FORGOTTEN_AFTER_S)
+    for file in (PLAN_FILE, APPROVED_COMMAND_FILE):
+        _remove_older(file.folder(home), "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
 

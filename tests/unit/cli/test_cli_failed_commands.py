@@ -35,6 +35,7 @@ from sessionizer.errors import (
     OperationPending,
     QueryFailed,
     SourceUnreachable,
+    StreamMovedOn,
     StreamRunsAgain,
 )
 from sessionizer.home.clock import epoch_ms
@@ -190,6 +191,26 @@ def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platfor
     assert "sessionizer abandon clicks" in shown
     assert abandon(platform) is None
     assert read_desired(home).state is DesiredState.RUNNING
+
+
+@pytest.mark.parametrize("before", [DesiredState.RUNNING, DesiredState.STOPPED])
+def test_each_command_that_waits_for_a_driver_is_given_up(
+    platform: Platform, home: StreamHome, before: DesiredState
+) -> None:
+    lease, _ = platform.drive("clicks")
+    write_desired(home, before, by="tom", why="")
+    leaves = (start_lineage(home), 7)
+    waiting = [new_operation(home, verb, DIGEST, "ann", leaves) for verb in ("rollback", "rescale")]
+    for record in waiting:
+        with pytest.raises(DriverStillRuns):
+            carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
+    lease.release()
+    assert abandon(platform) is None
+    assert read_desired(home).state is before
+    assert [each.outcome for each in read_operations(home)] == [Ending.ABANDONED] * 2
+    for record in waiting:
+        with pytest.raises(StreamMovedOn):
+            carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
 
 
 def test_a_maintenance_of_an_earlier_release_names_no_command_and_is_ended(

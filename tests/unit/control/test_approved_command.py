@@ -1,7 +1,8 @@
-"""The note of a command before its first step, which outlives a start or a stop of its stream."""
+"""The notes of commands before their first step, which outlive a start or a stop of their stream."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,12 @@ from sessionizer.control.records.approved_command import (
     abandon_unbegun,
     forget_approved,
     note_approved,
-    unbegun_command,
+    unbegun_commands,
 )
 from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
+from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import DamagedFile
+from sessionizer.home.names import mint_id
 from support.places import mounted
 
 if TYPE_CHECKING:
@@ -23,18 +26,24 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-def noted(home: StreamHome) -> OperationRecord:
-    record = new_operation(home, "rescale", "0123456789abcdef", "ann", ("old", 7))
+def noted(home: StreamHome, verb: str = "rescale", *, lineage: str = "old", minutes_ago: int = 0) -> OperationRecord:
+    record = new_operation(home, verb, "0123456789abcdef", "ann", (lineage, 7))
+    record = replace(record, id=mint_id(record.begun_at - minutes_ago * MINUTE))
     note_approved(home, record)
     return record
 
 
 def test_a_command_is_unbegun_until_its_first_step(home: StreamHome) -> None:
-    assert unbegun_command(home) is None
+    assert unbegun_commands(home) == []
     record = noted(home)
-    assert unbegun_command(home) == record
+    assert unbegun_commands(home) == [record]
     write_operation(home, record.record_step(Reached.STOPPED))
-    assert unbegun_command(home) is None
+    assert unbegun_commands(home) == []
+
+
+def test_each_command_that_waits_is_noted_the_newest_first(home: StreamHome) -> None:
+    older, newer = noted(home, "restore", minutes_ago=5), noted(home)
+    assert unbegun_commands(home) == [newer, older]
 
 
 def test_a_command_that_begins_while_a_user_gives_it_up_keeps_its_record(home: StreamHome) -> None:
@@ -44,16 +53,33 @@ def test_a_command_that_begins_while_a_user_gives_it_up_keeps_its_record(home: S
     assert read_operations(home) == [begun]
 
 
-def test_only_the_command_itself_is_forgotten(home: StreamHome) -> None:
-    other, record = noted(home), noted(home)
-    forget_approved(home, other)
-    assert unbegun_command(home) == record
+def test_a_command_is_forgotten_with_its_earlier_tries(home: StreamHome) -> None:
+    other, _, record = noted(home, "restore"), noted(home, minutes_ago=5), noted(home)
     forget_approved(home, record)
-    assert unbegun_command(home) is None
+    assert unbegun_commands(home) == [other]
+    forget_approved(home, other)
+    assert unbegun_commands(home) == []
+
+
+def test_a_command_that_makes_a_lineage_ends_those_that_were_approved_for_the_one_before(home: StreamHome) -> None:
+    over, _, later = noted(home), noted(home, "restore"), noted(home, "restore", lineage="new")
+    forget_approved(home, over.record_step(Reached.ACTIVATED, lineage_to="new"))
+    assert unbegun_commands(home) == [later]
+
+
+def test_a_command_in_place_leaves_others_waiting(home: StreamHome) -> None:
+    over, waiting = noted(home, "apply"), noted(home, "restore")
+    forget_approved(home, over.record_step(Reached.ACTIVATED, lineage_to="old"))
+    assert unbegun_commands(home) == [waiting]
+
+
+def test_damage_of_a_note_does_not_fail_a_command(home: StreamHome) -> None:
+    record = noted(home)
+    mounted(APPROVED_COMMAND_FILE.of(home, record.id).path).write_text("{")
+    forget_approved(home, record)
 
 
 def test_damage_does_not_pass_for_no_command(home: StreamHome) -> None:
-    noted(home)
-    mounted(APPROVED_COMMAND_FILE.of(home).path).write_text("{")
+    mounted(APPROVED_COMMAND_FILE.of(home, noted(home).id).path).write_text("{")
     with pytest.raises(DamagedFile, match="approved_command"):
-        unbegun_command(home)
+        unbegun_commands(home)

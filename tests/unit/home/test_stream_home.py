@@ -30,7 +30,7 @@ CONTROL_FILES = {
     "desired.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json", "health.json", "watch.json",
     "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json", "compaction.json",
     "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json", "stop.a",
-    "left_out/a.json", "approved_command.json",
+    "left_out/a.json", "approved_commands/a.json",
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "left_out.json", "source.json", "checkpoint.json", "fingerprint.json",

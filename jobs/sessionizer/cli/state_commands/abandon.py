@@ -13,18 +13,20 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.approved_command import abandon_unbegun, unbegun_command
+from sessionizer.control.records.approved_command import abandon_unbegun, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
 from sessionizer.state.lineages.abandoned import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
@@ -41,13 +43,13 @@ def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = No
 
 
 def _give_up(where: StreamHome, by: str) -> str | None:
-    """Give up the command that is pending, or that was approved and has not begun. Return None if there is none."""
+    """Give up the command that is pending, else all that were approved and have not begun. None: there are none."""
     pending = pending_operation(where)
     if pending is not None:
         return _abandon(where, pending, by)
-    command = unbegun_command(where)
-    if command is not None:
-        return _abandon_unbegun(where, command, by)
+    commands = unbegun_commands(where)
+    if commands:
+        return _abandon_unbegun(where, commands, by)
     if read_desired(where).state is DesiredState.MAINTENANCE:
         return _end_maintenance(where, by)
     return None
@@ -75,15 +77,15 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     return _describe_abandoned(where, found, by)
 
 
-def _abandon_unbegun(where: StreamHome, command: OperationRecord, by: str) -> str | None:
-    """Abandon a command before its first step. Raises LeaseHeld while a command has the stream.
+def _abandon_unbegun(where: StreamHome, commands: Sequence[OperationRecord], by: str) -> str | None:
+    """Abandon ``commands``, the newest first, before their first step. Raises LeaseHeld while one has the stream.
 
-    It takes no lease, because the driver whose end the command waits for may have it.
+    It takes no lease, because the driver whose end they wait for may have it.
     """
-    give_back(where, command, lambda: _require_no_command(where))
-    if not abandon_unbegun(where, command, by):
-        return _give_up(where, by)  # it has begun meanwhile
-    return _describe_abandoned(where, command, by)
+    give_back(where, commands[0], lambda: _require_no_command(where))
+    if not all(abandon_unbegun(where, each, by) for each in commands):
+        return _give_up(where, by)  # one has begun meanwhile
+    return "\n".join(dict.fromkeys(_describe_abandoned(where, each, by) for each in commands))
 
 
 def _end_maintenance(where: StreamHome, by: str) -> str:
@@ -108,7 +110,8 @@ def _require_no_command(where: StreamHome) -> None:
 
 
 def _describe_abandoned(where: StreamHome, record: OperationRecord, by: str) -> str:
-    return f"the {record.verb} of stream {where.name} is abandoned by {by}: {_describe_desired(where)}"
+    approved = f"approved by {record.by} at {moment_text(record.begun_at)}"
+    return f"the {record.verb} of stream {where.name}, {approved}, is abandoned by {by}: {_describe_desired(where)}"
 
 
 def _describe_desired(where: StreamHome) -> str:

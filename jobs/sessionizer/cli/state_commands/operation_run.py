@@ -48,7 +48,7 @@ def carry_out(
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
         note_approved(where, replace(current, wanted=wanted))
         with hold_lease(where, job, wait_s, say) as lease:
-            return _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
+            done = _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
     except Exception as error:
         failure = translate_failure(where.name, error)
         if not isinstance(failure, TransientError):
@@ -58,6 +58,8 @@ def carry_out(
         if failure is error:
             raise
         raise failure from error
+    forget_approved(where, done)
+    return done
 
 
 def _wanted_afterwards(where: StreamHome, record: OperationRecord) -> DesiredState:

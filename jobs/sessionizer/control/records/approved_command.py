@@ -1,7 +1,8 @@
-"""The file ``approved_command.json``: the newest command that was approved, as it was before its first step.
+"""The files ``approved_commands/<id>.json``: commands that were approved, as they were before their first step.
 
-An operation has no record before its first step, and may wait until then for a driver's end or for its next try. This
-file outlives a start or a stop of the stream, so that a user can give the command up all the same.
+An operation has no record before its first step, and may wait until then for a driver's end or for its next try. Its
+file outlives a start or a stop of the stream, so that a user can give the command up all the same. Several commands may
+wait at once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.operation_record import OPERATION_FILE, Ending, OperationRecord, read_operations
+from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
+    Ending,
+    OperationRecord,
+    read_all,
+    read_operations,
+)
+from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.record_file import ControlFile
@@ -18,32 +26,36 @@ from sessionizer.home.record_file import ControlFile
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-APPROVED_COMMAND_FILE: Final = ControlFile("approved_command.json", OperationRecord)
+APPROVED_COMMAND_FILE: Final = ControlFile("approved_commands/{}.json", OperationRecord, key="command")
 
 
 def note_approved(home: StreamHome, record: OperationRecord) -> None:
     """Note the command before it asks for the stream. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    APPROVED_COMMAND_FILE.of(home).write(record)
+    have_folder(APPROVED_COMMAND_FILE.folder(home), "the note of a command")
+    APPROVED_COMMAND_FILE.of(home, record.id).write(record)
 
 
-def forget_approved(home: StreamHome, record: OperationRecord) -> None:
-    """Delete the note of a command that no try begins any more. Never raises, because its error matters more."""
-    file = APPROVED_COMMAND_FILE.of(home)
-    noted = file.read()
-    if noted is not None and noted.id == record.id:
-        with suppress(OSError):
-            store_at(file.path).remove()
+def forget_approved(home: StreamHome, over: OperationRecord) -> None:
+    """Delete the notes of commands that no try begins any more, now that the command ``over`` has ended.
+
+    These are its own, also of earlier tries, and those of commands that were approved for a lineage that it has left.
+    Never raises, because its end matters more.
+    """
+    with suppress(OSError, ControlUnreachable, DamagedFile):
+        for noted in read_all(home, APPROVED_COMMAND_FILE):
+            is_left = over.lineage_to is not None and noted.lineage_from != over.lineage_to
+            if is_left or noted.command == over.command:
+                store_at(APPROVED_COMMAND_FILE.of(home, noted.id).path).remove()
 
 
-def unbegun_command(home: StreamHome) -> OperationRecord | None:
-    """Return the newest approved command if it has done no step and is not over.
+def unbegun_commands(home: StreamHome) -> list[OperationRecord]:
+    """Return the approved commands that have done no step and are not over, the newest first.
 
     Raises DamagedFile, ControlUnreachable.
     """
-    noted = APPROVED_COMMAND_FILE.of(home).require()
-    if noted is None or any(each.id == noted.id for each in read_operations(home)):
-        return None
-    return noted
+    noted = read_all(home, APPROVED_COMMAND_FILE)
+    begun = {each.id for each in read_operations(home)} if noted else set()
+    return [each for each in reversed(noted) if each.id not in begun]
 
 
 def abandon_unbegun(home: StreamHome, command: OperationRecord, by: str) -> bool:

@@ -138,7 +138,7 @@ def write_operation(home: StreamHome, record: OperationRecord) -> None:
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
     """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
-    return _read_all(home, OPERATION_FILE)
+    return read_all(home, OPERATION_FILE)
 
 
 def pending_operation(home: StreamHome) -> OperationRecord | None:
@@ -201,10 +201,11 @@ def require_plan(home: StreamHome, request: str) -> PlanRecord:
 
 def read_plans(home: StreamHome) -> list[PlanRecord]:
     """Read all kept plans. Raises DamagedFile, ControlUnreachable."""
-    return _read_all(home, PLAN_FILE)
+    return read_all(home, PLAN_FILE)
 
 
-def _read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
+def read_all(home: StreamHome, file: ControlFile[Record]) -> list[Record]:
+    """Read the records of all keys, in the order of the keys. Raises DamagedFile, ControlUnreachable."""
     folder = file.folder(home)
     try:
         names = record_names(folder, "[!.]*.json")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.approved_command import unbegun_command
+from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation
 from sessionizer.control.timeouts import MINUTE, STALE_AFTER_MS
@@ -92,7 +92,7 @@ def read_unfinished_of(
     Raises DamagedFile, ControlUnreachable.
     """
     early = pending is None and owner.desired.state is DesiredState.MAINTENANCE
-    unbegun = unbegun_command(home) if early else None
+    unbegun = next(iter(unbegun_commands(home)), None) if early else None
     return find_unfinished_operation(home.name, pending, owner, now_ms, unbegun)
 
 
