@@ -20,6 +20,7 @@ from sessionizer.errors import (
     DriverStillRuns,
     LeaseHeld,
     LeaseLost,
+    StreamMovedOn,
     TransientError,
     UnwritablePath,
 )
@@ -74,8 +75,17 @@ class Maintenance:
 
 
 @contextmanager
-def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
+def hold_lease(
+    home: StreamHome,
+    job: Maintenance,
+    wait_s: float,
+    say: Callable[[str], None],
+    permit: Callable[[], None] = lambda: None,
+) -> Iterator[Lease]:
     """Hold the stopped stream's lease for ``job``, which must be this process, while the block runs.
+
+    ``permit`` is called while drivers end. It raises StreamMovedOn if a user gave the job up, and sets the desired
+    state back if the maintenance is not of another job.
 
     If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if
     a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
@@ -86,8 +96,8 @@ def hold_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[
     """
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
-        lease = _take_lease(home, job, wait_s, say)
-    except TransientError:
+        lease = _take_lease(home, job, wait_s, say, permit)
+    except (TransientError, StreamMovedOn):
         raise
     except Exception as error:
         if pending_operation(home) is None and not _is_taken_by_a_command(error):
@@ -119,9 +129,12 @@ def _give_back(lease: Lease) -> None:
     lease.release()
 
 
-def _take_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Lease:
+def _take_lease(
+    home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None], permit: Callable[[], None]
+) -> Lease:
     """Stop the drivers and take the lease. An owner that cannot be seen from here loses it once it is silent."""
-    unseen = _stop_drivers(home, job.why, wait_s, say)
+    unseen = _stop_drivers(home, job.why, wait_s, say, permit)
+    permit()
     try:
         return acquire(home, job.uid, say=say)
     except LeaseHeld as error:
@@ -130,11 +143,14 @@ def _take_lease(home: StreamHome, job: Maintenance, wait_s: float, say: Callable
         raise DriverStillRuns(home.name, unseen, wait_s) from error
 
 
-def _stop_drivers(home: StreamHome, why: str, wait_s: float, say: Callable[[str], None]) -> str | None:
+def _stop_drivers(
+    home: StreamHome, why: str, wait_s: float, say: Callable[[str], None], permit: Callable[[], None]
+) -> str | None:
     """Wait for the end of all drivers. Return the lease's owner if it has not ended and cannot be seen from here."""
     asked = ask_to_stop(home, why, say)
     deadline = time.monotonic() + wait_s
     while left := live_drivers(home) & asked:
+        permit()
         if time.monotonic() >= deadline:
             lease = read_lease(home)
             if lease is not None and lease.owner_lives is None and left == {lease.uid}:

@@ -40,6 +40,12 @@ def stays_in_maintenance(record: OperationRecord) -> list[str]:
     ]
 
 
+def waits_for_another(record: OperationRecord) -> list[str]:
+    """Say that another command has the stream, or waits for it, and that the failed one changed nothing."""
+    stream = record.stream
+    return [f"another command has stream {stream}, or waits for it: `sessionizer status {stream}` names it"]
+
+
 def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
     """Say that a failed command changed nothing."""
     if desired.state is DesiredState.STOPPED and record.never_ran:

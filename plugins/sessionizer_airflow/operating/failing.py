@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
+from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import PLAN_FILE, pending_operation
 from sessionizer.control.status.read_status import read_driver
@@ -82,7 +83,7 @@ def failure_alert(request: Request, error: object, left: Left) -> Alert:
 class Left:
     """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance.
 
-    ``other``: the pending operation of another command, which has the stream.
+    ``other``: another command, which has the stream or waits for it.
     """
 
     pending: OperationRecord | None = None
@@ -119,10 +120,14 @@ def how_to_mend(remedy: str, next_step: str) -> str:
 
 def read_remains(home: StreamHome, request: Request) -> Left:
     """Read what the failed command of the ``request`` left. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
-    pending, in_maintenance = pending_operation(home), read_desired(home).state is DesiredState.MAINTENANCE
-    if pending is not None and not _is_of(request, pending, PLAN_FILE.of(home, request.id).read()):
-        return Left(in_maintenance=in_maintenance, other=pending)
-    return Left(pending, in_maintenance)
+    pending, plan = pending_operation(home), PLAN_FILE.of(home, request.id).read()
+    if pending is not None:
+        return Left(pending) if _is_of(request, pending, plan) else Left(other=pending)
+    if read_desired(home).state is not DesiredState.MAINTENANCE:
+        return Left()
+    waiting = unbegun_commands(home)
+    is_waiting = any(_is_of(request, each, plan) for each in waiting)
+    return Left(in_maintenance=True) if is_waiting or not waiting else Left(other=waiting[0])
 
 
 def _is_of(request: Request, pending: OperationRecord, plan: PlanRecord | None) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
+from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.lease_record import new_lease
 from sessionizer.control.records.operation_record import (
@@ -46,6 +49,8 @@ from support.processes.fabricated_platform import make_canary
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.home.stream_home import StreamHome
@@ -211,6 +216,35 @@ def test_each_command_that_waits_for_a_driver_is_given_up(
     for record in waiting:
         with pytest.raises(StreamMovedOn):
             carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
+
+
+def test_a_command_that_is_given_up_while_it_waits_ends_at_once_and_leaves_the_next_one_its_maintenance(
+    platform: Platform, home: StreamHome
+) -> None:
+    lease, _ = platform.drive("clicks")
+    leaves = (start_lineage(home), 7)
+    given_up, later = (new_operation(home, "restore", DIGEST, "ann", leaves, savepoint=to) for to in ("wrong", "right"))
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(carry_out, home, given_up, "tests", 30, fail(home, AssertionError()))
+        until(lambda: unbegun_commands(home) == [given_up])
+        assert abandon(platform) is None
+        with pytest.raises(DriverStillRuns) as raised:
+            carry_out(home, later, "tests", 0.1, fail(home, AssertionError()))
+        assert later.command in "\n".join(raised.value.__notes__)
+        error = first.exception(10)
+    assert isinstance(error, StreamMovedOn)
+    assert given_up.command not in "\n".join(error.__notes__)
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    lease.release()
+    carry_out(home, later, "tests", 1, ScriptedRunner(home=home, work=lambda *_: leaves[0]))
+    assert read_desired(home).state is DesiredState.RUNNING
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_maintenance_of_an_earlier_release_names_no_command_and_is_ended(

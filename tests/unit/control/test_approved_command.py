@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 def noted(home: StreamHome, verb: str = "rescale", *, lineage: str = "old", minutes_ago: int = 0) -> OperationRecord:
     record = new_operation(home, verb, "0123456789abcdef", "ann", (lineage, 7))
-    record = replace(record, id=mint_id(record.begun_at - minutes_ago * MINUTE))
+    begun_at = record.begun_at - minutes_ago * MINUTE
+    record = replace(record, id=mint_id(begun_at), begun_at=begun_at)
     note_approved(home, record)
     return record
 
@@ -59,6 +60,12 @@ def test_a_command_is_forgotten_with_its_earlier_tries(home: StreamHome) -> None
     assert unbegun_commands(home) == [other]
     forget_approved(home, other)
     assert unbegun_commands(home) == []
+
+
+def test_the_same_command_that_was_approved_later_is_not_forgotten(home: StreamHome) -> None:
+    given_up, later = noted(home, minutes_ago=5), noted(home)
+    forget_approved(home, given_up)
+    assert unbegun_commands(home) == [later]
 
 
 def test_a_command_that_makes_a_lineage_ends_those_that_were_approved_for_the_one_before(home: StreamHome) -> None:

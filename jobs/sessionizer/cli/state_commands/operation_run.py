@@ -14,14 +14,19 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.approved_command import forget_approved, note_approved
+from sessionizer.control.records.approved_command import forget_approved, note_approved, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
-from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
+from sessionizer.fleet.operation_words import (
+    goes_on_as_it_was,
+    stays_in_maintenance,
+    stays_stopped,
+    waits_for_another,
+)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
-from sessionizer.state.preconditions import require_as_planned
+from sessionizer.state.preconditions import require_as_planned, require_not_abandoned
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import StepRunner
@@ -47,7 +52,7 @@ def carry_out(
         wanted = _wanted_afterwards(where, current)
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
         note_approved(where, replace(current, wanted=wanted))
-        with hold_lease(where, job, wait_s, say) as lease:
+        with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, record)) as lease:
             done = _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
     except Exception as error:
         failure = translate_failure(where.name, error)
@@ -88,6 +93,7 @@ def _run_under_lease(
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:
     """Check the preconditions again. An operation that can never continue is abandoned."""
+    _require_not_given_up(where, record)
     try:
         current = require_as_planned(where, record)
         _require_maintenance(where, current)
@@ -99,6 +105,19 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
             Operation(where, pending, lease.check).abandon(error)
         raise
     return current
+
+
+def _require_not_given_up(where: StreamHome, record: OperationRecord) -> None:
+    """Raise StreamMovedOn if a user gave the command up while it waited for the driver's end.
+
+    The user has ended the maintenance. Another command that waits may have begun the next one, which is left to it.
+    """
+    try:
+        require_not_abandoned(where, record)
+    except StreamMovedOn:
+        if pending_operation(where) is None and not unbegun_commands(where):
+            give_back(where, record, lambda: None)
+        raise
 
 
 def _require_maintenance(where: StreamHome, record: OperationRecord) -> None:
@@ -125,5 +144,7 @@ def _what_became_of(where: StreamHome, record: OperationRecord, failure: Session
     if pending is not None:
         return stays_stopped(pending) if pending.id == record.id else []
     if desired.state is DesiredState.MAINTENANCE:
-        return stays_in_maintenance(record)
+        # a command that no try begins any more has no note
+        waits = any(each.id == record.id for each in unbegun_commands(where))
+        return stays_in_maintenance(record) if waits else waits_for_another(record)
     return goes_on_as_it_was(record, desired)

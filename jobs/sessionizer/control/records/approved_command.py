@@ -38,13 +38,14 @@ def note_approved(home: StreamHome, record: OperationRecord) -> None:
 def forget_approved(home: StreamHome, over: OperationRecord) -> None:
     """Delete the notes of commands that no try begins any more, now that the command ``over`` has ended.
 
-    These are its own, also of earlier tries, and those of commands that were approved for a lineage that it has left.
+    These are its own and those of its earlier tries, and of commands that were approved for a lineage that it has left.
     Never raises, because its end matters more.
     """
     with suppress(OSError, ControlUnreachable, DamagedFile):
         for noted in read_all(home, APPROVED_COMMAND_FILE):
             is_left = over.lineage_to is not None and noted.lineage_from != over.lineage_to
-            if is_left or noted.command == over.command:
+            is_its_own = noted.command == over.command and noted.begun_at <= over.begun_at
+            if is_left or is_its_own:
                 store_at(APPROVED_COMMAND_FILE.of(home, noted.id).path).remove()
 
 

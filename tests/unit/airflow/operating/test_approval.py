@@ -11,6 +11,8 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
+from sessionizer.control.records.approved_command import note_approved
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Reached, keep_plan_of, write_operation
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.stream_home import StreamHome
@@ -236,6 +238,20 @@ def test_the_operation_of_another_command_is_not_taken_for_that_of_the_run(
     write_operation(home, pending)
     left = read_remains(home, Request.parse_form(RUN, RESTORE))
     assert (left.pending, left.other) == ((None, pending) if is_other else (pending, None))
+
+
+@pytest.mark.parametrize(("digest", "is_other"), [(PLAN.digest, False), ("f" * 16, True)])
+def test_the_maintenance_of_another_command_is_not_taken_for_that_of_the_run(
+    tmp_path: Path, digest: str, is_other: bool
+) -> None:
+    """The run was given up while it waited for the driver's end, and the next command waits for it, too."""
+    home = StreamHome.of(tmp_path, "clicks")
+    keep_plan_of(home, PLAN)
+    waiting = operation("1", digest, None, 1)
+    note_approved(home, waiting)
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why="restore")
+    left = read_remains(home, Request.parse_form(RUN, RESTORE))
+    assert (left.in_maintenance, left.other) == ((False, waiting) if is_other else (True, None))
 
 
 def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path, reviewed: Reviewed) -> None:
