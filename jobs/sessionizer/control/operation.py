@@ -89,7 +89,7 @@ class Operation:
     def abandon(self, error: Exception | None = None, *, by: str | None = None) -> None:
         """End the operation, which has changed nothing that counts, because of ``error`` or user ``by``."""
         record = self.record if error is None else self.record.failed(error)
-        give_back(self.home, record, self.permit)
+        give_back(self.home, record, self.permit, by=by)
         self._write(replace(record, outcome=Ending.ABANDONED, abandoned_by=by))
 
     def _wanted_again(self, what: str) -> None:
@@ -103,15 +103,15 @@ class Operation:
         write_operation(self.home, record)
 
 
-def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None]) -> None:
-    """End the maintenance for an operation that is abandoned.
+def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None], *, by: str | None = None) -> None:
+    """End the maintenance for an operation that is abandoned, ``by`` a user or because it failed.
 
     The stream becomes STOPPED if it never had a lineage, because a driver would otherwise start it without its history.
     Raises LeaseLost, ControlUnreachable, UnwritablePath, DiskFull, DamagedFile.
     """
     permit()
     wanted = DesiredState.STOPPED if record.never_ran and not store_at(home.lineage_record).exists() else record.wanted
-    end_maintenance(home, wanted, by=record.by, why=f"{record.verb} {record.id} was abandoned")
+    end_maintenance(home, wanted, by=by or record.by, why=f"{record.verb} {record.id} was abandoned")
 
 
 def new_operation(  # noqa: PLR0913  what a record says at first

@@ -128,12 +128,13 @@ def test_what_was_given_up_leaves_the_stream_as_it_was(platform: Platform, home:
     assert abandon(platform) is None
     (noted,) = read_operations(home)
     assert (noted.id, noted.outcome) == (record.id, Ending.ABANDONED)
-    assert read_desired(home).state is DesiredState.RUNNING
+    desired = read_desired(home)
+    assert (desired.state, desired.by) == (DesiredState.RUNNING, "olga")
     assert abandon(platform) is None, "and again it is harmless"
 
 
 def abandon(platform: Platform) -> BaseException | None:
-    return CliRunner().invoke(app, ["abandon", "clicks", "--home", str(platform.home)]).exception
+    return CliRunner().invoke(app, ["abandon", "clicks", "--by", "olga", "--home", str(platform.home)]).exception
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,8 @@ def test_each_command_that_waits_for_a_driver_is_given_up(
             carry_out(home, record, "tests", 0.1, fail(home, AssertionError()))
     lease.release()
     assert abandon(platform) is None
-    assert read_desired(home).state is before
+    desired = read_desired(home)
+    assert (desired.state, desired.by) == (before, "olga")
     assert [each.outcome for each in read_operations(home)] == [Ending.ABANDONED] * 2
     for record in waiting:
         with pytest.raises(StreamMovedOn):

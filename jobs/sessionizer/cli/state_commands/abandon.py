@@ -82,7 +82,7 @@ def _abandon_unbegun(where: StreamHome, commands: Sequence[OperationRecord], by:
 
     It takes no lease, because the driver whose end they wait for may have it.
     """
-    give_back(where, commands[0], lambda: _require_no_command(where))
+    give_back(where, commands[0], lambda: _require_no_command(where), by=by)
     if not all(abandon_unbegun(where, each, by) for each in commands):
         return _give_up(where, by)  # one has begun meanwhile
     return "\n".join(dict.fromkeys(_describe_abandoned(where, each, by) for each in commands))
