@@ -19,12 +19,13 @@ from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.fleet.streams import has_watched_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
-from sessionizer.home.names import Verb, dag_id
+from sessionizer.home.names import Verb, dag_id, is_command
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 
 STILL_RUNNING: Final = 3
 """Exit code when the driver has not ended within ``--wait``."""
@@ -46,8 +47,9 @@ def stop(
         stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
     unfinished = read_unfinished(where, seen.owner, epoch_ms())
-    if unfinished is not None and unfinished.is_at_work:
-        typer.echo(f"a command has stream {stream}: {unfinished.standing}")
+    command = _name_command_at_work(seen, unfinished)
+    if command is not None:
+        typer.echo(f"a command has stream {stream}: {command}")
         say(f"note: run the DAG {dag_id(stream, Verb.STOP)} if no driver should start afterwards")
         return
     if unfinished is not None and not seen.state.is_live:
@@ -65,6 +67,16 @@ def stop(
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
         _tell_end(stream, seen.uid, _await_end(where, seen, wait), wait)
+
+
+def _name_command_at_work(seen: DriverStatus, unfinished: UnfinishedOperation | None) -> str | None:
+    """Name the command that has the stream, if one has. It listens to no request to stop.
+
+    One that has the lease, and no record yet, is not unfinished if a user started or stopped the stream meanwhile.
+    """
+    if unfinished is not None:
+        return unfinished.standing if unfinished.is_at_work else None
+    return seen.uid if seen.state.is_live and is_command(seen.uid) else None
 
 
 def _await_end(where: StreamHome, asked: DriverStatus, seconds: float) -> DriverStatus:

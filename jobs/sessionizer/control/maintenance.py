@@ -25,7 +25,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import is_command
+from sessionizer.home.names import is_command, name_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,12 +37,17 @@ if TYPE_CHECKING:
 def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda _: None) -> set[str]:
     """Ask every driver that may be at work to stop, including one that waits for its lease. Returns their uids.
 
-    Harmless when repeated. ``say`` gets a line for each. Raises ControlUnreachable, UnwritablePath, DiskFull.
+    A command that has the lease is not asked, because it listens to no request. Its uid is returned as well, because
+    its end is waited for. Harmless when repeated. ``say`` gets a line for each. Raises ControlUnreachable,
+    UnwritablePath, DiskFull.
     """
     asked = live_drivers(home)
     for uid in sorted(asked):
+        if is_command(uid):
+            say(f"{name_process(uid)} has the stream: {why} begins after it")
+            continue
         request_stop(home, uid, why)
-        say(f"process {uid} is asked to stop: {why}")
+        say(f"driver {uid} is asked to stop: {why}")
     return asked
 
 

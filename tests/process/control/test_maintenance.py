@@ -61,7 +61,7 @@ def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, drive
         lease.check()
         assert lease.uid == "restore-1"
     (line,) = said
-    assert line.startswith("process driver-1 ")
+    assert line.startswith("driver driver-1 ")
     assert line.endswith(": restore")
     assert read_desired(home).state is DesiredState.RUNNING
     last = read_lease(home)

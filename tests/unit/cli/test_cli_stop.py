@@ -160,3 +160,15 @@ def test_a_command_that_was_killed_is_named_with_how_to_end_it(platform: Platfor
 @pytest.mark.parametrize("wait", ["-1", "soon"])
 def test_a_wait_that_is_none_is_refused(platform: Platform, wait: str) -> None:
     assert platform.call("stop", "visits", "--wait", wait).exit_code == 2
+
+
+@pytest.mark.parametrize("state", [DesiredState.RUNNING, DesiredState.STOPPED])
+def test_a_command_before_its_first_step_is_not_asked_to_stop(platform: Platform, state: DesiredState) -> None:
+    """A user started or stopped the stream while the command waited for the driver's end."""
+    platform.add("visits")
+    uid = "restore-20261127T162618-c0867f"
+    _, home = platform.drive("visits", uid)
+    write_desired(home, state, by="olga", why="")
+    result = platform.call("stop", "visits", "--wait", "0")
+    assert (result.exit_code, uid in result.stdout) == (0, True)
+    assert not stop_requested(home, uid)

@@ -28,6 +28,15 @@ def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome, revi
     assert stop_requested(home, "driver-2")
 
 
+def test_a_command_that_has_the_lease_is_waited_for_and_not_asked(home: StreamHome, reviewed: Reviewed) -> None:
+    uid = "restore-20261127T162618-c0867f"
+    said: list[str] = []
+    acquire(home, uid)
+    assert ask_to_stop(home, "restore to monday", said.append) == {uid}
+    assert not stop_requested(home, uid)
+    reviewed(said)
+
+
 def test_one_that_its_cluster_refused_is_not_asked(home: StreamHome) -> None:
     LAUNCH_FILE.of(home).write(LaunchRecord(uid="refused", at=epoch_ms(), log="a", master="yarn", submission="refused"))
     exit_code = home.submission("refused")
