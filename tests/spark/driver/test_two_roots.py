@@ -55,14 +55,23 @@ def test_what_people_type_works_on_hdfs(tmp_path: Path, data: str) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=data)
     write_click_files(stage.feed, 2)
     run_to_end(stage, "a")
-    assert sessionizer(stage, "report", "--data", data).startswith("rebuilt ")
-    assert sessionizer(stage, "report", "--data", data).startswith("refreshed 0 days")
+    assert reported(stage, data).startswith("rebuilt ")
+    assert reported(stage, data).startswith("refreshed 0 days")
     places = json.loads(sessionizer(stage, "tables", "--json"))["tables"]  # it knows where the data is
     assert {place["path"] for place in places} == {uri_of(stage.table(place["name"])) for place in places}
     (sessions,) = [place for place in places if place["name"] == "sessions"]
     for engine in ("duckdb", "polars"):
         answered = subprocess.run(shlex.split(sessions[engine]), capture_output=True, text=True, check=False)
         assert "close_reason" in answered.stdout, answered.stderr
+
+
+def reported(stage: Stage, data: str) -> str:
+    """Return what a report did to the daily table. It adds to the stream's history first, which is on HDFS as well."""
+    history, daily = sessionizer(stage, "report", "--data", data).splitlines()
+    assert history.startswith("added ")
+    assert history.endswith(f": {uri_of(stage.table('stream_history'))}")
+    assert daily.endswith(f": {uri_of(stage.table('sessions_daily'))}")
+    return daily
 
 
 def sessionizer(stage: Stage, *words: str) -> str:
