@@ -12,7 +12,7 @@ from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from support.expected.landed import assert_as_defined, table_rows
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, TABLES, Moment, freeze_at
@@ -30,7 +30,7 @@ def written(stage: Stage) -> set[Path]:
     No checksums: one of a commit that is there may be under way.
     """
     tables, commits = stage.stream_home.tables, commit_log(stage.checkpoint)
-    files = [*mounted(tables).rglob("*.parquet"), *mounted(tables).rglob("*.json"), *mounted(commits).iterdir()]
+    files = [*opened(tables).rglob("*.parquet"), *opened(tables).rglob("*.json"), *opened(commits).iterdir()]
     return {file for file in files if not file.name.startswith(".")}
 
 
@@ -44,7 +44,7 @@ def test_of_two_started_together_one_runs_and_the_other_writes_nothing(tmp_path:
     ended = EXIT_FILE.of(stage.stream_home, refused).read()
     assert ended
     assert (ended.error_type, ended.terminal) == ("LeaseHeld", True)
-    assert len(list(mounted(stage.stream_home.lineages).iterdir())) == 1
+    assert len(list(opened(stage.stream_home.lineages).iterdir())) == 1
     assert {row["lineage"] for table in TABLES for row in table_rows(stage.table(table))} == {stage.lineage}
     assert_as_defined(stage, files)
 

@@ -31,7 +31,7 @@ from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
-from support.places import mounted
+from support.places import mounted, opened
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
@@ -181,7 +181,7 @@ def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None
     for folder in (offset_log(checkpoint), commit_log(checkpoint), log):
         mounted(folder).mkdir(parents=True)
     for batches in (offset_log(checkpoint), commit_log(checkpoint)):
-        mounted(batches / str(begun)).write_text("")
+        opened(batches / str(begun)).write_text("")
     (log / f"{0:020d}.json").write_text(json.dumps({"txn": {"appId": lineage, "version": in_table}}))
 
 

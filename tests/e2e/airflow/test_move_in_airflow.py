@@ -14,7 +14,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.pages.operate_form import OperateForm
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, opened
 from support.processes.driver_process import environment, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -70,7 +70,7 @@ def test_a_stream_goes_on_in_another_data_root(platform: Platform, tmp_path: Pat
     assert form.wait_for_end(run, 400) == "success", form.errors(run, "carry_out")
     (record,) = read_operations(platform.home)
     assert (record.verb, record.by, record.outcome) == ("restore", "admin (Airflow)", Ending.DONE)
-    assert mounted(left).exists()
+    assert opened(left).exists()
     platform.parts.stop_all()
 
     moved = replace(stage, data=str(lake))

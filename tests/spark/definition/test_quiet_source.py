@@ -14,7 +14,7 @@ import pytest
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import epoch_ms, table_rows
 from support.faults.bad_clicks import click
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage, clicks_spec
 
@@ -60,7 +60,7 @@ def warm_up(driver: DriverProcess, stage: Stage) -> None:
 
 def emitted(stage: Stage) -> dict[str, dict[str, int]]:
     """The sessions so far by key: their end, and the moment of their emission, in epoch ms."""
-    if not mounted(stage.table("sessions") / "_delta_log").is_dir():
+    if not opened(stage.table("sessions") / "_delta_log").is_dir():
         return {}
     rows = table_rows(stage.table("sessions"))
     return {row["key"]: {"ended": epoch_ms(row["ended_at"]), "at": epoch_ms(row["emitted_at"])} for row in rows}

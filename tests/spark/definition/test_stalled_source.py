@@ -14,7 +14,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import click
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.streams.stage import Stage, clicks_spec
 
@@ -54,7 +54,7 @@ def open_in_heartbeat(stage: Stage) -> int | None:
 
 def keys_of(stage: Stage, table: str) -> set[str]:
     folder = stage.table(table)
-    return {row["key"] for row in table_rows(folder)} if mounted(folder / "_delta_log").is_dir() else set()
+    return {row["key"] for row in table_rows(folder)} if opened(folder / "_delta_log").is_dir() else set()
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from sessionizer.spark.state.commands import rollback
 from sessionizer.state.commands.restore import Restore
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.expected.landed import assert_as_defined, landed
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
@@ -103,7 +103,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert failed.first in line
     (done,) = read_operations(home)
     assert (done.outcome, done.lineage_to, failed.stage.lineage) == (Ending.DONE, failed.first, failed.first)
-    assert mounted(home.lineage(failed.second).checkpoint).exists(), "the one that failed is kept"
+    assert opened(home.lineage(failed.second).checkpoint).exists(), "the one that failed is kept"
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.bad_clicks import line
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up
 from support.streams.stage import Stage, clicks_spec
@@ -118,7 +118,7 @@ def test_other_rules_are_refused_for_a_batch_that_has_written(spark: SparkSessio
 def test_other_rules_hold_for_a_batch_that_has_not_written(spark: SparkSession, stage: Stage) -> None:
     offsets = offset_log(stage.checkpoint)
     last = CheckpointLog(stage.checkpoint).begun()[-1].batch_id
-    mounted(offsets / str(last + 1)).write_bytes(mounted(offsets / str(last)).read_bytes())
+    opened(offsets / str(last + 1)).write_bytes(opened(offsets / str(last)).read_bytes())
     go_on(spark, stage, OTHER_GAP)
 
 

@@ -21,7 +21,7 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.stream_spec.loading.spec_file import SpecFile
-from support.places import mounted
+from support.places import opened
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
@@ -119,7 +119,7 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
         if line.startswith("stop requested"):
             state = stage.checkpoint / "state"
             remove_tree(state)
-            mounted(state).write_text("no state any more")
+            opened(state).write_text("no state any more")
 
     asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
     with pytest.raises((QueryFailed, QueryInterrupted)):

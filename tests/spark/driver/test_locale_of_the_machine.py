@@ -8,7 +8,7 @@ import pytest
 
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import run_to_end
 from support.streams.stage import Stage, clicks_spec
 
@@ -37,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, arabic: pytest.MonkeyPatch) 
 
 @pytest.mark.long
 def test_the_files_of_a_table_are_named_in_ascii_digits(stage: Stage) -> None:
-    logs = [entry.name for entry in mounted(stage.table("sessions") / "_delta_log").iterdir()]
+    logs = [entry.name for entry in opened(stage.table("sessions") / "_delta_log").iterdir()]
     assert f"{0:020}.json" in logs
     assert all(name.isascii() for name in logs)
     assert [(row["key"], row["event_count"]) for row in table_rows(stage.table("sessions"))] == [("ann", 1)]

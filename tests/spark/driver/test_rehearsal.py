@@ -12,7 +12,7 @@ from sessionizer.control.records.exit_record import request_stop
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.spark.driver.housekeeping.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
 from support.expected.checkpoint_log import CheckpointLog
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -73,8 +73,8 @@ def test_a_driver_does_it_when_it_has_caught_up_and_goes_on(tmp_path: Path) -> N
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for(lambda: stage.lineage is not None, "a lineage")
         folder = stage.checkpoint.parent / "rehearsal"
-        driver.wait_for(mounted(folder / "_delta_log" / f"{1:020}.json").exists, "a rehearsal")
+        driver.wait_for(opened(folder / "_delta_log" / f"{1:020}.json").exists, "a rehearsal")
         assert len(CheckpointLog(stage.checkpoint).committed()) >= AFTER_BATCHES
-        driver.wait_for(lambda: not mounted(folder).exists(), "its end")
+        driver.wait_for(lambda: not opened(folder).exists(), "its end")
         request_stop(stage.stream_home, "a", "a test")
         assert driver.wait() == 0

@@ -22,7 +22,7 @@ from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import plain, table_rows
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
@@ -309,8 +309,8 @@ def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
     record = seed(stage, reader_of(spark, stage, table, NOW, MOMENT_MS))
     assert record.lineage_to == stage.lineage
     require_no_operation(stage.stream_home)
-    assert len(list(mounted(stage.stream_home.lineages).iterdir())) == 1
-    assert not mounted(stage.stream_home.seeds).exists()
+    assert len(list(opened(stage.stream_home.lineages).iterdir())) == 1
+    assert not opened(stage.stream_home.seeds).exists()
     bring(stage, 0, everything.live)
     drain(spark, stage)
     assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))

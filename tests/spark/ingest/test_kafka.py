@@ -13,7 +13,7 @@ from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, is_valid, table_rows
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
@@ -95,4 +95,4 @@ def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Pa
     health = view_spec(stage.spec(), stage.home).health
     assert (health.word, health.rule) == (Word.DOWN, "no_driver")
     assert stage.lineage is None
-    assert list(mounted(stage.stream_home.tables).iterdir()) == []
+    assert list(opened(stage.stream_home.tables).iterdir()) == []

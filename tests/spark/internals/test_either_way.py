@@ -9,7 +9,7 @@ import pytest
 from sessionizer.launch.driver_environment import PLAIN_SPARK
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
@@ -52,7 +52,7 @@ def test_drivers_take_up_a_checkpoint_of_the_other_way(
         monkeypatch.setenv(PLAIN_SPARK, plain)
         (stage.feed / f"{number}.json").write_bytes(line(number * 10, "ann"))
         run_to_end(stage, f"turn-{number}", "drained" if number == len(turns) - 1 else "caught-up")
-        for offsets in (file for file in mounted(stage.checkpoint / "offsets").iterdir() if file.name.isdecimal()):
+        for offsets in (file for file in opened(stage.checkpoint / "offsets").iterdir() if file.name.isdecimal()):
             checked.setdefault(offsets.name, (plain, offsets.with_name(f".{offsets.name}.crc").exists()))
     assert set(checked.values()) == {("0", True), ("1", False)}
     assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]

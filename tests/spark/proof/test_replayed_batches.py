@@ -20,7 +20,7 @@ from sessionizer.state.proof.result import Verdict
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.folder_digest import folder_digest
 from support.faults.bad_clicks import line
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -81,7 +81,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
     assert all(table.identical for table in proof.tables)
     assert proof.events
     assert proof.release == ()
-    mounted(stage.stream_home.proofs).rmdir()  # empty: the copy is gone
+    opened(stage.stream_home.proofs).rmdir()  # empty: the copy is gone
     assert folder_digest(stage.root) == before
 
 

@@ -36,7 +36,7 @@ from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
 from support.faults.killed_verbs import killed_before_each_write
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
@@ -150,7 +150,7 @@ def test_a_restore_that_is_killed_leaves_the_same_out_when_it_is_typed_again(
     )
     assert sum("control/operations/" in write for write in fatal) >= 4, fatal
     assert record.lineage_to == restored.stage.lineage
-    assert len(list(mounted(home.lineages).iterdir())) == 2, "what was killed is gone"
+    assert len(list(opened(home.lineages).iterdir())) == 2, "what was killed is gone"
     drain(spark, restored.stage)
     assert_as_if_it_had_never_come(restored)
 

@@ -11,7 +11,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
 from sessionizer.lineage.canary.canary_record import read_canary
 from support.expected.landed import landed
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.typed_command import TypedCommand
 from support.streams.click_files import write_click_files
@@ -90,7 +90,7 @@ def test_killed_at_each_line_that_it_says_it_is_finished_by_the_last_one(
     assert "has carried out" in typed.said
     require_no_operation(home)
     assert len(read_operations(home)) == 1
-    assert len(list(mounted(home.lineages).iterdir())) == 2, "what was killed is gone"
+    assert len(list(opened(home.lineages).iterdir())) == 2, "what was killed is gone"
     assert read_desired(home).state is DesiredState.STOPPED
     canary = read_canary(home, str(killed.lineage))
     assert canary is not None

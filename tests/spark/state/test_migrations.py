@@ -36,7 +36,7 @@ from sessionizer.state.lineages.state_transfer import Step
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
@@ -293,7 +293,7 @@ def test_what_was_over_and_what_conflicted_is_written_once(spark: SparkSession, 
     assert {row["batch_id"] for row in over} == {SEED_BATCH}
     conflicting = [row for row in migrated.records(spark, "quarantine") if row["reason"] == "conflicting_duplicate"]
     assert len(conflicting) == len(expected.conflicting) == 2
-    assert not any(mounted(migrated.stage.stream_home.seeds).iterdir()), "nothing of the command is left"
+    assert not any(opened(migrated.stage.stream_home.seeds).iterdir()), "nothing of the command is left"
 
 
 def test_the_preview_counts_what_the_migrations_do(migrated: Migrated) -> None:

@@ -28,7 +28,7 @@ from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.state_transfer import Step
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import assert_moved_as_defined
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, opened
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
@@ -167,7 +167,7 @@ def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, 
     require_no_operation(home)
     assert read_desired(home).state is DesiredState.STOPPED
     assert plan_rescale(stopped.name, read_committed_batch(home), None, None).before.key_groups == 8
-    assert len(list(mounted(home.lineages).iterdir())) == 2
+    assert len(list(opened(home.lineages).iterdir())) == 2
     assert stopped.lineage != before
 
 

@@ -36,7 +36,7 @@ from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.landed import landed
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
@@ -75,9 +75,9 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     assert landed(stage) == tables
     assert stage.lineage == restored.before
     hurt = next(file for file in files_below(restored.savepoint.root) if file.name.endswith(".parquet"))
-    content = bytearray(mounted(hurt).read_bytes())
+    content = bytearray(opened(hurt).read_bytes())
     content[len(content) // 2] ^= 1
-    mounted(hurt).write_bytes(bytes(content))
+    opened(hurt).write_bytes(bytes(content))
     with pytest.raises(UnusableSavepoint, match="is changed"):
         plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
 
@@ -91,7 +91,7 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
     assert "not counted" in "\n".join(plan.lines())
     assert plan.replay.items == FILES - SAVED_AFTER - 1
     assert restored.restore().outcome is Ending.DONE
-    assert not mounted(home.unpacked / "middle").exists()
+    assert not opened(home.unpacked / "middle").exists()
     require_undamaged(restored.savepoint, restored.manifest)
     drain(spark, restored.stage)
     restored.assert_exact()

@@ -20,7 +20,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.state_transfer import Step
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import sessions_defined, sessions_in
 from support.streams.click_files import write_click_files
@@ -62,7 +62,7 @@ def half_read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def lineages(stage: Stage) -> set[str]:
-    return {folder.name for folder in mounted(stage.stream_home.lineages).iterdir()}
+    return {folder.name for folder in opened(stage.stream_home.lineages).iterdir()}
 
 
 def test_a_state_that_came_out_wrong_is_not_gone_on_with(

@@ -16,7 +16,7 @@ from sessionizer.state.proof.page import list_kept_pages
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.faults.patched_release import CUTS_ELSEWHERE, release_with, type_with
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -49,7 +49,7 @@ def test_a_bad_release_is_not_activated(tmp_path: Path) -> None:
         assert (stage.lineage, read_operations(home), read_desired(home).state) == (before, [], DesiredState.RUNNING)
         (page,) = list_kept_pages(home)
         assert "unexplained" in (home.control / "proofs" / f"{page}.html").read_text()
-        assert list(mounted(home.proofs).iterdir()) == []
+        assert list(opened(home.proofs).iterdir()) == []
         assert not driver.ended
 
         stage.bring(files[5:])

@@ -23,7 +23,7 @@ from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.origin import lineage_before
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.typed_verbs import approved
@@ -72,7 +72,7 @@ def test_without_the_open_sessions_it_goes_on_from_the_same_place(spark: SparkSe
     drain(spark, stage)
     (session,) = table_rows(stage.table("sessions"))
     assert session["event_count"] == 1, "the event after the upgrade alone: the one before it is not read again"
-    assert len(list(mounted(home.savepoints).iterdir())) == 1, "the way back"
+    assert len(list(opened(home.savepoints).iterdir())) == 1, "the way back"
 
 
 def carry_out(found: ApplyRunner) -> str:

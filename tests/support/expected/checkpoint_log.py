@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between
 from sessionizer.checkpoint.names import commit_log, offset_log
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from sessionizer.checkpoint.log_entries import OffsetEntry
@@ -63,10 +63,10 @@ class CheckpointLog:
     def set_clock(self, batch_id: int, at_ms: int) -> None:
         """Make the batch one that began at ``at_ms``. Only while no query runs."""
         file = offset_log(self.location) / str(batch_id)
-        version, metadata, *offsets = mounted(file).read_text().splitlines()
+        version, metadata, *offsets = opened(file).read_text().splitlines()
         told = json.dumps({**json.loads(metadata), "batchTimestampMs": at_ms})
-        mounted(file).write_text("\n".join([version, told, *offsets]))
-        mounted(file.parent / f".{batch_id}.crc").unlink(missing_ok=True)
+        opened(file).write_text("\n".join([version, told, *offsets]))
+        opened(file.parent / f".{batch_id}.crc").unlink(missing_ok=True)
 
     def _files(self, before: OffsetEntry | None, now: OffsetEntry) -> frozenset[str]:
         uris: set[str] = set()
@@ -78,5 +78,5 @@ class CheckpointLog:
 
 def _forget(log: DataPath, batch_id: int) -> None:
     """With the checksum of Hadoop's: Spark's own way to name a file refuses one whose checksum is there."""
-    mounted(log / str(batch_id)).unlink()
-    mounted(log / f".{batch_id}.crc").unlink(missing_ok=True)
+    opened(log / str(batch_id)).unlink()
+    opened(log / f".{batch_id}.crc").unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from sessionizer.home.roots import uri_of
 from support.faults.bad_clicks import click, line
-from support.places import mounted
+from support.places import opened
 from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def a_commit(stage: Stage, number: int = 1) -> None:
 
 def state_removed(stage: Stage) -> None:
     a_file(stage, 2)
-    kept = [*mounted(stage.checkpoint).glob("state/**/*.changelog"), *mounted(stage.checkpoint).glob("state/**/*.zip")]
+    kept = [*opened(stage.checkpoint).glob("state/**/*.changelog"), *opened(stage.checkpoint).glob("state/**/*.zip")]
     assert kept
     for file in kept:
         file.unlink()
@@ -58,15 +58,15 @@ def commit_cut_short(stage: Stage) -> None:
     """As by a power cut on a file system that does not write through."""
     a_file(stage, 2)
     commits = stage.checkpoint / "commits"
-    newest = max((file for file in mounted(commits).iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+    newest = max((file for file in opened(commits).iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
     newest.write_text("")
-    mounted(commits / f".{newest.name}.crc").unlink(missing_ok=True)
+    opened(commits / f".{newest.name}.crc").unlink(missing_ok=True)
 
 
 def state_of_another_time_mode(stage: Stage) -> None:
     """As when a release with another way to tell the time has written it."""
     a_file(stage, 2)
-    for file in mounted(stage.checkpoint / "state" / "0" / "_metadata" / "v2").iterdir():
+    for file in opened(stage.checkpoint / "state" / "0" / "_metadata" / "v2").iterdir():
         if file.name.startswith("."):
             file.unlink()
         else:
@@ -77,17 +77,17 @@ def state_of_another_time_mode(stage: Stage) -> None:
 def state_is_no_folder_any_more(stage: Stage) -> None:
     """As when a mount is gone."""
     state = stage.checkpoint / "state"
-    mounted(state).rename(stage.root / "state-elsewhere")
-    mounted(state).write_text("")
+    opened(state).rename(stage.root / "state-elsewhere")
+    opened(state).write_text("")
     a_file(stage, 2)
 
 
 def batches_of_another(stage: Stage) -> None:
     """As of a query that reads the same checkpoint by another path."""
     offsets = stage.checkpoint / "offsets"
-    newest = max(int(file.name) for file in mounted(offsets).iterdir() if file.name.isdigit())
+    newest = max(int(file.name) for file in opened(offsets).iterdir() if file.name.isdigit())
     for number in range(newest + 1, newest + 4):
-        mounted(offsets / str(number)).write_bytes(mounted(offsets / str(newest)).read_bytes())
+        opened(offsets / str(number)).write_bytes(opened(offsets / str(newest)).read_bytes())
     a_file(stage, 2)
 
 

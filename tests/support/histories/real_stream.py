@@ -40,7 +40,7 @@ from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.seeds.seed_plan import SOURCE
 from support.expected.landed import table_rows
 from support.histories.session_files import EVENTS, SPEC, USERS, write_session_file
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
 from support.verbs.seeded_stream import reader_of, seed
@@ -244,4 +244,4 @@ class RealStream:
 
     def _rows(self, folder: str | None, name: str) -> list[dict[str, Any]]:
         place = self.home.table(name) if folder is None else self.stage.home / folder / name
-        return table_rows(place) if mounted(place).exists() else []
+        return table_rows(place) if opened(place).exists() else []

@@ -13,7 +13,7 @@ from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.landed import table_rows
 from support.histories.session_files import EVENTS, SPEC, USERS, lines_of_file, write_session_file
-from support.places import mounted
+from support.places import opened
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TypedStream:
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
         place = self.stage.table(name)
-        return table_rows(place) if mounted(place).exists() else []
+        return table_rows(place) if opened(place).exists() else []
 
 
 def _folder_of(home: StreamHome, lineage: str) -> str:

@@ -22,7 +22,7 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.click_files import write_click_files
@@ -78,7 +78,7 @@ def unpack_release(release: Path, root: Path, *kinds: str) -> Stage:
     assert stage.lineage
     # an archive has files only, and each source needs its folder
     for folder in (stage.feed, stage.stream_home.punctuations(stage.lineage)):
-        mounted(folder).mkdir(exist_ok=True)
+        opened(folder).mkdir(exist_ok=True)
     move_schema(stage.checkpoint, f"file:{stage.checkpoint}")
     return stage
 

@@ -10,7 +10,7 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.data_files import list_names
 from sessionizer.spark.ingest import punctuation
-from support.places import mounted
+from support.places import opened
 from support.streams.strategies import PAYLOAD_COLUMNS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Feed:
         self.events_folder = home / "events"
         self.punctuations: DataPath = (data or home) / "punctuations"
         self.events_folder.mkdir()
-        mounted(self.punctuations).mkdir()
+        opened(self.punctuations).mkdir()
         self._batches = batches
         self._told: dict[str, Batch] = {}
         self.written = 0

@@ -16,7 +16,7 @@ from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed
 from sessionizer.checkpoint.file_lists import read_last_offset
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.home.data_files import list_names
-from support.places import mounted
+from support.places import opened
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:
@@ -109,5 +109,5 @@ def _last_written(table: DataPath) -> int:
 
 @cache
 def _batch_of(commit: DataPath) -> int | None:
-    actions = map(json.loads, mounted(commit).read_text().splitlines())
+    actions = map(json.loads, opened(commit).read_text().splitlines())
     return next((int(action["txn"]["version"]) for action in actions if "txn" in action), None)

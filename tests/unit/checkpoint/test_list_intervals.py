@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.checkpoint.list_intervals import fitting_interval
 from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS, source_log
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def test_the_interval_fits_the_parts_of_both_lists(
     tmp_path: Path, events: tuple[str, ...], punctuations: tuple[str, ...], interval: int
 ) -> None:
     for source, names in ((EVENTS, events), (PUNCTUATIONS, punctuations)):
-        folder = mounted(source_log(tmp_path, source))
+        folder = opened(source_log(tmp_path, source))
         for name in filter(None, names):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).touch()

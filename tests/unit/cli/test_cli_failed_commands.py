@@ -44,7 +44,7 @@ from sessionizer.errors import (
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
-from support.places import mounted
+from support.places import opened
 from support.processes.fabricated_platform import make_canary
 from support.verbs.scripted_runner import ScriptedRunner
 
@@ -177,9 +177,9 @@ def test_a_seed_that_is_given_up_leaves_nothing_of_its_history(platform: Platfor
     record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).record_step(Reached.TAKEN)
     write_operation(home, record)
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="seed", afterwards=DesiredState.RUNNING)
-    mounted(home.seeds / record.id).mkdir(parents=True)
+    opened(home.seeds / record.id).mkdir(parents=True)
     assert abandon(platform) is None
-    assert not mounted(home.seeds / record.id).exists()
+    assert not opened(home.seeds / record.id).exists()
     assert read_desired(home).state is DesiredState.STOPPED, "it would begin without its history"
 
 

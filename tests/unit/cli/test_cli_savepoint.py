@@ -14,7 +14,7 @@ from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoin
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.marker_files import keep_from_removal
 from support.checkpoints.fabricated_savepoints import begin, fabricate
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,12 +85,12 @@ def test_what_is_wrong_is_told_with_a_way_out(
     savepoint = fabricate(home.savepoints, OLD)
     assert cli("verify", OLD) == 0
     reviewed(capsys.readouterr().out)
-    mounted(savepoint.part("open_events") / "part-0.parquet").unlink()
+    opened(savepoint.part("open_events") / "part-0.parquet").unlink()
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()
     reviewed(told.out)
     assert f"remedy: {name_stream(CAUSES['UnusableSavepoint'].remedy, 'STREAM')}" in told.err
-    mounted(savepoint.manifest).write_text("{")
+    opened(savepoint.manifest).write_text("{")
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     assert "damaged" in capsys.readouterr().err
 
@@ -118,25 +118,25 @@ def test_the_plan_is_shown_before_anything_goes(
     reviewed(capsys.readouterr().out.splitlines())
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert cli("prune", "--keep", "1", "--days", "0") == 1
-    assert mounted(old.manifest).exists()
+    assert opened(old.manifest).exists()
     with keep_from_removal(old, "tests"):
         assert cli("prune", "--keep", "1", "--days", "0", "--yes") == 0
-        assert mounted(old.manifest).exists()
+        assert opened(old.manifest).exists()
     assert cli("prune", "--keep", "1", "--days", "0", "--yes", "--json") == 0
-    assert not mounted(old.root).exists()
-    assert mounted(new.manifest).exists()
+    assert not opened(old.root).exists()
+    assert opened(new.manifest).exists()
     assert cli("prune", "--keep", "1", "--days", "0", "--yes") == 0
-    assert mounted(new.manifest).exists()
+    assert opened(new.manifest).exists()
 
 
 def test_nothing_goes_while_what_would_stay_is_hurt(
     cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], reviewed: Reviewed
 ) -> None:
     old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
-    mounted(new.part("timeouts") / "part-0.parquet").unlink()
+    opened(new.part("timeouts") / "part-0.parquet").unlink()
     assert cli("prune", "--keep", "1", "--days", "0", "--yes") == UnusableSavepoint.exit_code
     reviewed(capsys.readouterr().err)
-    assert mounted(old.manifest).exists()
+    assert opened(old.manifest).exists()
 
 
 def test_an_export_overwrites_nothing(

@@ -19,7 +19,7 @@ from sessionizer.control.records.operation_record import Reached, read_operation
 from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import DamagedFile
 from sessionizer.home.names import mint_id
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -82,11 +82,11 @@ def test_a_command_in_place_leaves_others_waiting(home: StreamHome) -> None:
 
 def test_damage_of_a_note_does_not_fail_a_command(home: StreamHome) -> None:
     record = noted(home)
-    mounted(APPROVED_COMMAND_FILE.of(home, record.id).path).write_text("{")
+    opened(APPROVED_COMMAND_FILE.of(home, record.id).path).write_text("{")
     forget_approved(home, record)
 
 
 def test_damage_does_not_pass_for_no_command(home: StreamHome) -> None:
-    mounted(APPROVED_COMMAND_FILE.of(home, noted(home).id).path).write_text("{")
+    opened(APPROVED_COMMAND_FILE.of(home, noted(home).id).path).write_text("{")
     with pytest.raises(DamagedFile, match="approved_command"):
         unbegun_commands(home)

@@ -34,7 +34,7 @@ from sessionizer.home.json_file import write_json
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
-from support.places import mounted
+from support.places import mounted, opened
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -130,8 +130,8 @@ def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:
     assert active_lineage(home) is None
     first = start_lineage(home)
     assert active_lineage(home) == first
-    assert mounted(home.checkpoint(first)).is_dir()
-    assert mounted(home.punctuations(first)).is_dir()
+    assert opened(home.checkpoint(first)).is_dir()
+    assert opened(home.punctuations(first)).is_dir()
     second = start_lineage(home, parent=first)
     record = read_lineage(home)
     assert record is not None
@@ -154,15 +154,15 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
 def test_checkpoints_that_nothing_is_noted_of_keep_a_driver_from_beginning_anew(home: StreamHome) -> None:
     require_no_history(home)
     lineage = start_lineage(home)
-    mounted(home.lineages / ".probe.tmp").touch()
+    opened(home.lineages / ".probe.tmp").touch()
     require_no_history(home)
-    mounted(home.checkpoint(lineage) / "metadata").touch()
+    opened(home.checkpoint(lineage) / "metadata").touch()
     with pytest.raises(DamagedFile, match=f"{lineage}/checkpoint"):
         require_no_history(home)
 
 
 def test_a_lineage_that_cannot_be_made_is_not_activated(home: StreamHome) -> None:
-    mounted(home.lineages).touch()
+    opened(home.lineages).touch()
     with pytest.raises(UnwritablePath, match="new lineage"):
         start_lineage(home)
     assert active_lineage(home) is None

@@ -16,7 +16,7 @@ from sessionizer.lineage.drained import (
     examine_drain,
     require_not_drained,
 )
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -31,8 +31,8 @@ def lineage(home: StreamHome) -> str:
 def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
     """As Spark notes that a batch is over."""
     folder = commit_log(home.checkpoint(lineage))
-    mounted(folder).mkdir(exist_ok=True)
-    mounted(folder / str(batch_id)).touch()
+    opened(folder).mkdir(exist_ok=True)
+    opened(folder / str(batch_id)).touch()
 
 
 def test_a_stream_that_never_ran_or_runs_on_is_not_drained(home: StreamHome) -> None:

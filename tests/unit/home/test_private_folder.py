@@ -14,7 +14,7 @@ from sessionizer.home.json_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
 from sessionizer.state.savepoints.marker_files import Failure, write_data_record
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +45,14 @@ def test_no_record_state_or_savepoint_is_open_to_others(tmp_path: Path) -> None:
     home.prepare()
     home.prepare_data()
     lineage = make_lineage(home, None)
-    mounted(home.checkpoint(lineage) / "offsets").mkdir()
-    mounted(home.checkpoint(lineage) / "offsets/0").write_text("v1")
+    opened(home.checkpoint(lineage) / "offsets").mkdir()
+    opened(home.checkpoint(lineage) / "offsets/0").write_text("v1")
     have_folder((home.control / "operations"), "the record of an operation")
     ((home.control / "operations") / "a.json").write_text("{}")
     (home.control / "desired.json").write_text("{}")
     write_data_record(home.savepoints / "one" / "failed.json", Failure(epoch_ms(), "x"))
     write_data_record(tmp_path / "elsewhere" / "two" / "failed.json", Failure(epoch_ms(), "x"))
-    mounted(home.tables / "part.parquet").write_text("rows")
+    opened(home.tables / "part.parquet").write_text("rows")
     inside = [file.relative_to(tmp_path) for file in open_files(tmp_path) if home.tables not in file.parents]
     assert [path for path in inside if path.name != "home.json"] == []
     assert home.tables / "part.parquet" in open_files(tmp_path)  # its readers are many
@@ -62,12 +62,12 @@ def test_no_record_state_or_savepoint_is_open_to_others(tmp_path: Path) -> None:
 def test_what_an_earlier_release_left_open_is_closed_at_the_next_start(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path, "visits")
     for folder in (home.control, home.leases, home.lineages, home.savepoints, home.logs):
-        mounted(folder).mkdir(parents=True)
-        mounted(folder).chmod(0o2775)
+        opened(folder).mkdir(parents=True)
+        opened(folder).chmod(0o2775)
     home.prepare()
     home.prepare_data()
     for folder in (home.control, home.leases, home.lineages, home.savepoints, home.logs):
-        assert mounted(folder).stat().st_mode & 0o7777 == 0o2770
+        assert opened(folder).stat().st_mode & 0o7777 == 0o2770
 
 
 def test_a_folder_that_its_operator_opened_to_everybody_stays_so(tmp_path: Path) -> None:

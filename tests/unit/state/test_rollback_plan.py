@@ -14,7 +14,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
 from sessionizer.state.restores.restore_plan import Replay
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import RowsOfTable
-from support.places import mounted
+from support.places import opened
 
 PLAN = RollbackPlan(
     stream="clicks",
@@ -47,8 +47,8 @@ def test_no_rollback_leads_to_the_lineage_that_a_seed_left(home: StreamHome) -> 
     home.prepare()
     before, after = start_lineage(home), make_lineage(home, None)
     commits = commit_log(home.checkpoint(before))
-    mounted(commits).mkdir()
-    mounted(commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
+    opened(commits).mkdir()
+    opened(commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
     ORIGIN_FILE.of(home, after).write(Origin("seed", 1, before))
     activate_lineage(home, after, before)
     with pytest.raises(NoWayBack) as refused:

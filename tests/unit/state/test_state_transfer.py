@@ -35,7 +35,7 @@ from sessionizer.state.lineages.state_transfer import (
     settle,
     write_records,
 )
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,9 +136,9 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
     for lineage, parent in ((killed, active), (ran, active), (active, first)):
         ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 7, parent, 41))
     offsets = home.checkpoint(ran) / "offsets"
-    mounted(offsets).mkdir()
+    opened(offsets).mkdir()
     for batch in ("0", "1"):
-        mounted(offsets / batch).touch()
+        opened(offsets / batch).touch()
     activate_lineage(home, active, first)
     assert set(find_abandoned_lineages(home)) == {killed, hardly_begun}
 
@@ -188,12 +188,12 @@ def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_n
     over, pending = (new_operation(home, "seed", "ab", "ann", ("", -1)) for _ in range(2))
     for record in (replace(over, outcome=Ending.DONE), pending):
         write_operation(home, record)
-        mounted(home.seeds / record.id / "taken").mkdir(parents=True)
+        opened(home.seeds / record.id / "taken").mkdir(parents=True)
     remove_abandoned(home)
-    assert [folder.name for folder in mounted(home.seeds).iterdir()] == [pending.id]
+    assert [folder.name for folder in opened(home.seeds).iterdir()] == [pending.id]
     write_operation(home, replace(pending, outcome=Ending.DONE))
     remove_abandoned(home)
-    assert list(mounted(home.seeds).iterdir()) == []
+    assert list(opened(home.seeds).iterdir()) == []
 
 
 def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.query import assembly
 from sessionizer.spark.session import temporary_settings
 from support.expected.landed import assert_as_defined
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -98,7 +98,7 @@ def listed_by(interval: int, newest: int, root: Path) -> Iterator[Path]:
 
 
 def write_list(checkpoint: Path, interval: int, parts: Iterable[int]) -> None:
-    folder = mounted(source_log(checkpoint, EVENTS))
+    folder = opened(source_log(checkpoint, EVENTS))
     folder.mkdir(parents=True)
     for part in parts:
         is_compact = (part + 1) % interval == 0

@@ -31,7 +31,7 @@ from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -134,7 +134,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
     """The one private line: when Spark writes it in another way, this says so."""
     home, made = saved(stream[0], 1)
     original = stream[0].checkpoint / "state" / "0" / "_metadata" / "v2" / "0"
-    version, told = mounted(original).read_text().splitlines()
+    version, told = opened(original).read_text().splitlines()
     assert version == "v2"
     (store,) = json.loads(told)["stateStoreInfo"]
     assert all(
@@ -143,7 +143,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
     )
     install(home, made, tmp_path / "new")
     (file,) = (tmp_path / "new" / "state" / "0" / "_metadata" / "v2").iterdir()
-    assert file.read_text() == mounted(original).read_text().replace(str(stream[0].checkpoint), str(tmp_path / "new"))
+    assert file.read_text() == opened(original).read_text().replace(str(stream[0].checkpoint), str(tmp_path / "new"))
     file.write_text(f"v3\n{told}")
     with pytest.raises(ValueError, match="knows nothing"):
         move_schema(tmp_path / "new", "file:/elsewhere")

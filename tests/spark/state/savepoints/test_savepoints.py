@@ -37,7 +37,7 @@ from sessionizer.state.savepoints.verification import findings
 from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
-from support.places import mounted
+from support.places import opened
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -250,8 +250,8 @@ def kill_at(step: str) -> Callable[[str], None]:
 
 def forget_maker(home: SavepointHome) -> None:
     """Whoever made it is dead: the tests are not, so they are written out of it."""
-    begun = json.loads(mounted(home.begun).read_text())
-    mounted(home.begun).write_text(json.dumps({**begun, "pid": NOBODY}))
+    begun = json.loads(opened(home.begun).read_text())
+    opened(home.begun).write_text(json.dumps({**begun, "pid": NOBODY}))
 
 
 @pytest.mark.parametrize(
@@ -318,17 +318,17 @@ def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_pa
 
 def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
     commit = commit_log(streamed.stage.checkpoint) / "0"
-    content = mounted(commit).read_bytes()
+    content = opened(commit).read_bytes()
 
     def drop(step: str) -> None:
         if step == "logs of the key groups":
-            mounted(commit).unlink()
+            opened(commit).unlink()
 
     try:
         with pytest.raises(BatchOutrun, match="batch 0"):
             save(spark, streamed, "a", batch=0, folder=tmp_path, after=drop)
     finally:
-        mounted(commit).write_bytes(content)
+        opened(commit).write_bytes(content)
     assert savepoint_of(tmp_path, "a", epoch_ms()).state is SavepointState.FAILED
 
 

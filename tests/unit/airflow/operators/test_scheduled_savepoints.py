@@ -17,7 +17,7 @@ from sessionizer_airflow.operators.batch_jobs import parse_failure
 from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_savepoints
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_savepoints import fabricate
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,8 @@ def specs(tmp_path: Path) -> Path:
         home = StreamHome.of(tmp_path, name)
         home.prepare()
         log = commit_log(home.checkpoint(start_lineage(home)))
-        mounted(log).mkdir()
-        mounted(log / "0").write_text('v2\n{"nextBatchWatermarkMs":0}')
+        opened(log).mkdir()
+        opened(log / "0").write_text('v2\n{"nextBatchWatermarkMs":0}')
     return folder
 
 
@@ -83,17 +83,17 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(
     for name in ("asking", "other", "silent"):
         old(tmp_path, name)
     folder = StreamHome.of(tmp_path, "asking").savepoints
-    mounted(folder / "s1" / "condemned.json").mkdir()  # nobody can write there
+    opened(folder / "s1" / "condemned.json").mkdir()  # nobody can write there
     with pytest.raises(StreamFindings, match=r"^asking: ") as failure:
         prune_savepoints(project(tmp_path), said.append)
     assert "prune <stream> --plan" in PersonNeeded.wrap(failure.value).remedy
     reviewed(said[1:])
-    left = {name: sorted(each.name for each in mounted(StreamHome.of(tmp_path, name).savepoints).iterdir()) for name in
+    left = {name: sorted(each.name for each in opened(StreamHome.of(tmp_path, name).savepoints).iterdir()) for name in
             ("other", "silent")}  # fmt: skip
     assert left == {"other": ["s2"], "silent": ["s1", "s2"]}
-    mounted(folder / "s1" / "condemned.json").rmdir()
+    opened(folder / "s1" / "condemned.json").rmdir()
     prune_savepoints(project(tmp_path), said.append)
-    assert [each.name for each in mounted(folder).iterdir()] == ["s2"]
+    assert [each.name for each in opened(folder).iterdir()] == ["s2"]
 
 
 def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(
@@ -101,11 +101,11 @@ def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(
 ) -> None:
     old(tmp_path, "other")
     folder = StreamHome.of(tmp_path, "other").savepoints
-    mounted(folder / "s2" / "open_events" / "part-0.parquet").write_bytes(b"hurt")
+    opened(folder / "s2" / "open_events" / "part-0.parquet").write_bytes(b"hurt")
     with pytest.raises(StreamFindings) as raised:
         prune_savepoints(project(tmp_path), print)
     reviewed(raised.value)
-    assert sorted(each.name for each in mounted(folder).iterdir()) == ["s1", "s2"]
+    assert sorted(each.name for each in opened(folder).iterdir()) == ["s1", "s2"]
 
 
 def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path: Path) -> None:

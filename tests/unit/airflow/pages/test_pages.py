@@ -23,7 +23,7 @@ from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import Project
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,8 +142,8 @@ def test_the_tables_with_queries(platform: Platform) -> None:
     home = platform.add("clicks")
     platform.drive("clicks")
     log = home.table("sessions") / "_delta_log"
-    mounted(log).mkdir(parents=True)
-    mounted(log / f"{7:020d}.json").touch()
+    opened(log).mkdir(parents=True)
+    opened(log / f"{7:020d}.json").touch()
     text = client_of(platform).get("/clicks.supervise/tables").text
     assert f"{home.table('sessions')}, version 7" in text
     assert f"from delta.`{home.table('sessions')}`" in text

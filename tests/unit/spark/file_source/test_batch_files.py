@@ -16,7 +16,7 @@ from sessionizer.spark.driver.batch_files import GONE_AFTER_S, BatchFiles, Folde
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def files(tmp_path: Path) -> BatchFiles:
     home = StreamHome.of(tmp_path, "clicks")
     home.lineage("L1").records.mkdir(parents=True)
-    mounted(home.punctuations("L1")).mkdir(parents=True)
+    opened(home.punctuations("L1")).mkdir(parents=True)
     return BatchFiles(home, "L1")
 
 

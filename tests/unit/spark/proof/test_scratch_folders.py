@@ -12,7 +12,7 @@ from sessionizer.spark.proof.fork import Fork, scratch_folder, write_recorded_of
 from sessionizer.spark.proof.recording import replay_spec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.places import mounted
+from support.places import opened
 from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
@@ -29,25 +29,25 @@ def spec(**source: Any) -> StreamSpec:
 
 def test_a_scratch_folder_is_there_for_one_proof(home: StreamHome) -> None:
     with scratch_folder(home, mint_id(epoch_ms())) as folder:
-        mounted(folder / "checkpoint").mkdir()
+        opened(folder / "checkpoint").mkdir()
         assert folder.parent == home.proofs
-    assert list(mounted(home.proofs).iterdir()) == []
+    assert list(opened(home.proofs).iterdir()) == []
 
 
 def test_a_scratch_folder_goes_with_a_proof_that_fails(home: StreamHome) -> None:
     with pytest.raises(ValueError, match="no"), scratch_folder(home, mint_id(epoch_ms())):
         raise ValueError("no")
-    assert list(mounted(home.proofs).iterdir()) == []
+    assert list(opened(home.proofs).iterdir()) == []
 
 
 def test_what_killed_proofs_left_goes_after_a_day(home: StreamHome) -> None:
     now = epoch_ms()
     killed, running = (home.proofs / mint_id(at) for at in (now - DAY_MS - 60_000, now - DAY_MS + 60_000))
     for folder in (killed, running):
-        mounted(folder / "tables").mkdir(parents=True)
+        opened(folder / "tables").mkdir(parents=True)
     with scratch_folder(home, mint_id(now)):
-        assert not mounted(killed).exists()
-        assert mounted(running).exists()
+        assert not opened(killed).exists()
+        assert opened(running).exists()
 
 
 def test_a_replay_leaves_the_files_of_the_source() -> None:
@@ -65,8 +65,8 @@ def test_a_replay_keeps_the_key_groups_of_the_state() -> None:
 @pytest.mark.parametrize(("shift", "number"), [(0, "7"), (5, "2")])
 def test_a_batch_is_planned_by_its_recorded_offsets(home: StreamHome, shift: int, number: str) -> None:
     fork = Fork(home.root / "fork", home.root / "fork" / "checkpoint", shift)
-    mounted(write_recorded_offsets(fork.folder)).mkdir(parents=True)
-    mounted(fork.checkpoint / "offsets").mkdir(parents=True)
-    mounted(write_recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
+    opened(write_recorded_offsets(fork.folder)).mkdir(parents=True)
+    opened(fork.checkpoint / "offsets").mkdir(parents=True)
+    opened(write_recorded_offsets(fork.folder) / "7").write_text("v1\n{}\n-")
     fork.plan_batch(7)
-    assert mounted(fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"
+    assert opened(fork.checkpoint / "offsets" / number).read_text() == "v1\n{}\n-"

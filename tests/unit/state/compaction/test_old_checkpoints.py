@@ -20,7 +20,7 @@ from sessionizer.state.compaction.checkpoints import (
 )
 from sessionizer.state.lineages.abandoned import find_abandoned_lineages
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, origins_of, way_back
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,12 +64,12 @@ def home(tmp_path: Path) -> StreamHome:
 
 def run_batch(home: StreamHome, lineage: str, batch: int, at: int) -> None:
     for log in (offset_log(home.checkpoint(lineage)), commit_log(home.checkpoint(lineage))):
-        mounted(log).mkdir(exist_ok=True)
+        opened(log).mkdir(exist_ok=True)
     about = {"batchWatermarkMs": 0, "batchTimestampMs": at, "conf": {}}
-    mounted(offset_log(home.checkpoint(lineage)) / str(batch)).write_text(
+    opened(offset_log(home.checkpoint(lineage)) / str(batch)).write_text(
         f'v1\n{json.dumps(about)}\n{{"logOffset":1}}\n-'
     )
-    mounted(commit_log(home.checkpoint(lineage)) / str(batch)).write_text('v2\n{"nextBatchWatermarkMs":0}')
+    opened(commit_log(home.checkpoint(lineage)) / str(batch)).write_text('v2\n{"nextBatchWatermarkMs":0}')
     BatchLog(home.lineage(lineage).batches).note_rows(batch, ["sessions"])
 
 
@@ -101,7 +101,7 @@ def test_one_that_became_needed_since_stays(home: StreamHome) -> None:
     _, second, third, _ = chain(home)
     activate_lineage(home, third, second)
     assert remove_checkpoint(home, second, KEEP, NOW) is not None
-    assert mounted(home.checkpoint(second)).exists()
+    assert opened(home.checkpoint(second)).exists()
 
 
 def test_a_removal_that_was_killed_is_finished_and_no_rollback_takes_the_rest(
@@ -116,12 +116,12 @@ def test_a_removal_that_was_killed_is_finished_and_no_rollback_takes_the_rest(
         patched.setattr("sessionizer.state.compaction.checkpoints.remove_tree", die)
         with pytest.raises(OSError, match="killed"):
             remove_checkpoint(home, second, KEEP, NOW)
-    assert mounted(offset_log(home.checkpoint(second))).exists()
+    assert opened(offset_log(home.checkpoint(second))).exists()
     with pytest.raises(NoWayBack):
         way_back(home, third)
     assert judged(home)[second] is True
     assert remove_checkpoint(home, second, KEEP, NOW) is None
-    assert not mounted(home.lineage(second).root).exists()
+    assert not opened(home.lineage(second).root).exists()
 
 
 def test_a_new_one_that_has_no_batch_yet_stays(home: StreamHome) -> None:

@@ -11,7 +11,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.compaction.retention import NeededVersion, decide_retention, find_needed_versions
 from sessionizer.state.savepoints.listing import list_savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,6 @@ def test_what_is_made_just_now_counts_and_what_is_of_no_use_does_not(tmp_path: P
     fabricate(folder, "complete")
     begin(folder, "being-made")
     damaged = fabricate(folder, "damaged")
-    mounted(damaged.manifest).write_text("{")
-    mounted(damaged.begun).unlink()
+    opened(damaged.manifest).write_text("{")
+    opened(damaged.begun).unlink()
     assert [each.id for each in find_needed_versions(list_savepoints(folder, epoch_ms()))] == ["complete", "being-made"]

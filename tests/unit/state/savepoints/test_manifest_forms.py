@@ -23,7 +23,7 @@ from sessionizer.state.savepoints.manifest import (
     checksum,
     read_manifest,
 )
-from support.places import REPOSITORY, mounted
+from support.places import REPOSITORY, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ def test_what_has_a_default_may_be_missing(tmp_path: Path) -> None:
 
 def _savepoint(folder: Path, content: dict[str, Any]) -> SavepointHome:
     home = SavepointHome.of(folder, "a")
-    mounted(home.root).mkdir()
-    mounted(home.manifest).write_text(json.dumps({**content, CHECKSUM: checksum(content)}))
+    opened(home.root).mkdir()
+    opened(home.manifest).write_text(json.dumps({**content, CHECKSUM: checksum(content)}))
     return home
 
 

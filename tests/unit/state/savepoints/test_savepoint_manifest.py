@@ -19,7 +19,7 @@ from sessionizer.state.savepoints.manifest import (
     write_manifest,
 )
 from support.checkpoints.fabricated_savepoints import manifest_of
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def home(tmp_path: Path) -> SavepointHome:
     found = SavepointHome.of(tmp_path, "a")
-    mounted(found.root).mkdir()
+    opened(found.root).mkdir()
     write_manifest(found, manifest_of("a"))
     return found
 
@@ -47,11 +47,11 @@ def test_the_ids_of_topics_come_back_and_none_leave_the_digest_as_it_was(home: S
 
 
 def rewrite(home: SavepointHome, change: Callable[[dict[str, Any]], None], *, sealed: bool) -> None:
-    content = json.loads(mounted(home.manifest).read_text())
+    content = json.loads(opened(home.manifest).read_text())
     change(content)
     if sealed:
         content[CHECKSUM] = checksum(content)
-    mounted(home.manifest).write_text(json.dumps(content))
+    opened(home.manifest).write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize("field", Manifest.__dataclass_fields__)
@@ -82,7 +82,7 @@ def test_what_it_lacks_is_said(home: SavepointHome, change: Callable[[dict[str, 
 
 
 def test_half_a_manifest_is_damage(home: SavepointHome) -> None:
-    mounted(home.manifest).write_text(mounted(home.manifest).read_text()[:100])
+    opened(home.manifest).write_text(opened(home.manifest).read_text()[:100])
     with pytest.raises(DamagedFile, match="not JSON"):
         read_manifest(home)
 

@@ -24,7 +24,7 @@ from sessionizer.state.savepoints.schedule import (
 )
 from sessionizer.stream_spec.document.stream import Savepoints
 from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
-from support.places import mounted
+from support.places import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,8 +72,8 @@ def test_a_stream_is_due_when_its_newest_is_old_and_a_batch_was_over_since(
 
 def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
     log = commit_log(home.checkpoint(lineage))
-    mounted(log).mkdir(exist_ok=True)
-    mounted(log / str(batch_id)).write_text('v2\n{"nextBatchWatermarkMs":0}')
+    opened(log).mkdir(exist_ok=True)
+    opened(log / str(batch_id)).write_text('v2\n{"nextBatchWatermarkMs":0}')
 
 
 def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> None:
