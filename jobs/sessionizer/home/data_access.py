@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
 
 ANSWERS_WITHIN_S: Final = 10.0
+_OF_THE_FILE: Final = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 _NUMBER: Final = re.compile(r"\(os error (\d+)\)")
 """Pattern of the system's error number in hdfs-native's messages."""
 
@@ -69,9 +70,13 @@ def require_reachable(folder: DataPath) -> None:
 
 
 def is_store_away(error: OSError) -> bool:
-    """Whether the error of a store's client may pass by itself."""
+    """Whether the error of a store's client may pass by itself. Some are timeouts without a number."""
+    if isinstance(error, _OF_THE_FILE):
+        return False
     number = _NUMBER.search(str(error))
-    return is_away(error) or (number is not None and is_away(OSError(int(number[1]), "")))
+    if number is not None:
+        return is_away(OSError(int(number[1]), ""))
+    return error.errno is None or is_away(error)
 
 
 def data_exists(path: DataPath) -> bool:

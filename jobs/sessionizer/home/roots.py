@@ -15,7 +15,7 @@ import os
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
@@ -153,7 +153,7 @@ def _parse_uri(given: str, field: str) -> DataPath:
     keep_clients_over_forks()
     try:
         # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
-        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False)
+        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False, **_limits(text))
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error
     if parts.scheme == _ON_AZURE and not root.storage_options.get("account_name"):
@@ -161,6 +161,13 @@ def _parse_uri(given: str, field: str) -> DataPath:
     if uri_of(root) != text:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
     return root
+
+
+def _limits(uri: str) -> dict[str, Any]:
+    """Return the options that limit how long S3's client waits. s3fs tries each call five times by itself."""
+    if object_store(uri) is not ObjectStore.S3:
+        return {}
+    return {"config_kwargs": {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}}
 
 
 CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -67,6 +68,14 @@ class ObjectStoreServer(ABC):
     ) -> None:
         self._process.kill()
         self._process.wait()
+
+    def freeze(self) -> None:
+        """SIGSTOP: the server's socket takes calls, and none is answered until ``thaw``."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let the server go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bool:
         """Whether the server did what it was asked."""

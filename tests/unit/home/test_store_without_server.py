@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from fsspec.implementations.memory import MemoryFileSystem
 from s3fs import S3FileSystem
 from upath import UPath
@@ -18,6 +19,7 @@ from sessionizer.errors import StoreUnreachable
 from sessionizer.home.data_access import (
     data_exists,
     is_folder,
+    is_store_away,
     make_data_folder,
     read_data,
     read_data_text,
@@ -151,6 +153,23 @@ def test_a_refusal_by_a_name_node_is_told_apart_from_silence(java: str, number: 
     )
     error = translate_to_os_error(said)
     assert (error.errno, error.strerror) == (number, f'{java.rpartition(".")[2]}: inode=\\"/lake\\": no')
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (ReadTimeoutError(endpoint_url="http://127.0.0.1:1"), True),  # an OSError without a number
+        (TimeoutError(), True),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), True),
+        (OSError("tcp connect error (os error 111)"), True),
+        (OSError("write error (os error 13)"), False),
+        (FileNotFoundError("lake/x"), False),
+        (PermissionError("Forbidden"), False),
+        (OSError(errno.EDQUOT, "DSQuotaExceededException"), False),
+    ],
+)
+def test_an_error_of_a_client_is_judged_by_its_number_or_its_class(error: OSError, *, away: bool) -> None:
+    assert is_store_away(error) is away
 
 
 def test_a_folder_that_cannot_be_listed_is_not_omitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,14 @@ class ChangeWatch:
         self._ours = {*origins_of(home), lineage}
         self._next_look, self._is_first = 0.0, True
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a look."""
+        return time.monotonic() >= self._next_look
+
     def look(self) -> None:
         """Look at the tables if it is time. An unreadable table is tried again the next time."""
-        if time.monotonic() >= self._next_look:
+        if self.is_due:
             self.look_now()
 
     def look_now(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.idleness import IdleClock
-from sessionizer.errors import StoreUnreachable
+from sessionizer.errors import ControlUnreachable, StoreUnreachable
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.disk_space import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
+from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
 from sessionizer.spark.driver.housekeeping.lookups import Lookups
 from sessionizer.spark.driver.housekeeping.positions_watch import PositionsWatch
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 FOLDER_EVERY_MS: Final = 60_000
+STORE_WITHIN_S: Final = 5.0
+"""Time that a driver waits for the store when it ends. It also bounds how long a silent one delays a stop."""
 
 
 class Housekeeping:
@@ -49,6 +53,7 @@ class Housekeeping:
         self._next_folder = 0
         tables = streamed_tables(prepared.home, prepared.spec)
         self._changes = ChangeWatch(prepared.home, prepared.lineage, tables, say)
+        self._store, self._waking = BackgroundWork("store"), BackgroundWork("punctuation")
         self._log = BoundedLog.from_environment()
         stays = until is Until.STOPPED
         self._idle = self._idle_clock() if stays else None
@@ -63,22 +68,23 @@ class Housekeeping:
 
     def do(self, query: StreamingQuery) -> None:
         """Do the tasks that are due now."""
-        self._remove_taken_punctuations()
+        if self._is_store_due():
+            self._store.start(self._look_at_store)
         if self._log is not None:
             self._log.trim()
         self._wake_quiet_stream(query)
         self._announce_timeouts()
-        self._look_at_folder()
         self._say_warnings()
         self._rehearse(query)
-        self._changes.look()
         self._positions.look()
         self._lookups.look()
         self._tell_of_late_backlog()
 
     def end(self) -> None:
         """Return when no task runs any more."""
-        self._changes.look_now()
+        self._waking.end(STORE_WITHIN_S)
+        self._store.start(self._changes.look_now)
+        self._store.end(STORE_WITHIN_S)
         self._positions.end()
         self._lookups.end()
         self._tell_of_late_backlog()
@@ -102,6 +108,16 @@ class Housekeeping:
         if found is not None and announcer.warning is not None:
             self._say(found)
         return announcer
+
+    def _is_store_due(self) -> bool:
+        committed = self._heartbeat.beat.batch_id
+        is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
+        return self._changes.is_due or is_folder_due or committed not in (None, self._taken.swept)
+
+    def _look_at_store(self) -> None:
+        self._remove_taken_punctuations()
+        self._look_at_folder()
+        self._changes.look()
 
     def _remove_taken_punctuations(self) -> None:
         """Remove punctuations that were read. A failure costs disk space, not the stream."""
@@ -150,7 +166,7 @@ class Housekeeping:
             rehearsal.begin()
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
-        if self._idle is None:
+        if self._idle is None or self._waking.is_busy:
             return
         now, events_at = epoch_ms(), self._heartbeat.take_events_at()
         if events_at is not None:
@@ -160,4 +176,8 @@ class Housekeeping:
         latest_due_ms = self._prepared.open_sessions.latest_due_ms
         floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:
+            self._waking.start(lambda: self._move_watermark(floor))
+
+    def _move_watermark(self, floor: int) -> None:
+        with suppress(StoreUnreachable, ControlUnreachable):  # the next floor is higher
             punctuation.move_watermark(self._punctuations, floor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.redaction import redact_and_cut
+from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
 from sessionizer.spark.state.contents_reader import read_sessions_of
 from sessionizer.state.lineages.retained import find_retained_batch
 
@@ -39,12 +39,12 @@ class Lookups:
         self._prepared, self._home = prepared, prepared.home
         self._every_ms = look_every_ms(self._home)
         self._next = 0
-        self._thread: threading.Thread | None = None
+        self._work = BackgroundWork("lookup")
 
     def look(self) -> None:
         """Answer a question, if there is one. Never raises."""
         now = epoch_ms()
-        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+        if now < self._next or self._work.is_busy:
             return
         self._next = now + self._every_ms
         with suppress(OSError, SessionizerError):
@@ -54,8 +54,7 @@ class Lookups:
 
     def end(self) -> None:
         """Return when no part of it runs, because Spark must not be stopped under a job."""
-        if self._thread is not None:
-            self._thread.join(ENDED_WITHIN_S)
+        self._work.end(ENDED_WITHIN_S)
 
     def _begin(self, name: str, now: int) -> bool:
         """Begin to answer the question of this name. Remove a file whose asker is gone."""
@@ -70,8 +69,7 @@ class Lookups:
         store_at(file.path).remove()
         if question is None or now - question.at > KEPT_MS:
             return False
-        self._thread = threading.Thread(target=self._answer, args=(name, question), name="lookup", daemon=True)
-        self._thread.start()
+        self._work.start(lambda: self._answer(name, question))
         return True
 
     def _answer(self, name: str, question: Question) -> None:

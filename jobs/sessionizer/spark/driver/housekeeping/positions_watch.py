@@ -5,7 +5,6 @@ The broker is asked on a thread of its own, because a broker that does not answe
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.stream_spec.document.source import KafkaSource
@@ -63,24 +63,22 @@ class PositionsWatch:
         self._prepared = prepared
         self._first: dict[str, Oldest] = {}
         self._next = 0
-        self._thread: threading.Thread | None = None
+        self._work = BackgroundWork("positions")
 
     def look(self) -> None:
         """Note the positions if it is time. Never raises."""
         heartbeat, now = self._prepared.heartbeat, epoch_ms()
-        if now < self._next or not heartbeat.positions or (self._thread is not None and self._thread.is_alive()):
+        if now < self._next or not heartbeat.positions or self._work.is_busy:
             return
         self._next = now + EVERY_MS
         record = PositionsRecord(
             at=now, lineage=heartbeat.beat.lineage, batch_id=heartbeat.beat.batch_id, partitions=heartbeat.positions
         )
-        self._thread = threading.Thread(target=self._note, args=(record,), name="positions", daemon=True)
-        self._thread.start()
+        self._work.start(lambda: self._note(record))
 
     def end(self) -> None:
         """Return when no part of it runs, because Spark must not be stopped under a call."""
-        if self._thread is not None:
-            self._thread.join(ENDED_WITHIN_S)
+        self._work.end(ENDED_WITHIN_S)
 
     def _note(self, record: PositionsRecord) -> None:
         oldest = self._ask(record)
