@@ -264,7 +264,7 @@ class _Streaming:
     def _await(self, query: StreamingQuery, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            if not query.isActive:
+            if not query.isActive and not condition():  # the end may be what is waited for
                 raise query.exception() or AssertionError("the query ended by itself")
             assert time.monotonic() < deadline, f"nothing happened for {PATIENCE_S} s"
             time.sleep(POLL_S)
