@@ -142,7 +142,7 @@ class DriverProcess:
         """Return as soon as ``condition`` holds. Raises DriverNeverDidThat when it cannot any more."""
         deadline = time.monotonic() + within_s
         while not condition():
-            if self.ended or time.monotonic() > deadline:
+            if (self.ended and not condition()) or time.monotonic() > deadline:
                 raise DriverNeverDidThat(f"driver {self.uid} never got to: {what}; {self._end_of_log()}")
             time.sleep(every_s)
 

@@ -56,7 +56,7 @@ class TypedCommand:
         """Return as soon as it has said ``line``."""
         deadline = time.monotonic() + WITHIN_S
         while line not in self.said:
-            assert self.process.poll() is None, self.said
+            assert self.process.poll() is None or line in self.said, self.said
             assert time.monotonic() < deadline, self.said
             time.sleep(0.02)
 
