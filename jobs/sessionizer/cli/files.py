@@ -28,7 +28,8 @@ from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
 from sessionizer.fleet.table_queries import TablePlace, table_places
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
-from sessionizer.home.roots import HOME_VARIABLE, control_root, uri_of
+from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.home.roots import control_root, uri_of
 
 
 def home(

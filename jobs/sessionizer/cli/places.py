@@ -11,7 +11,8 @@ import typer
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_access import require_reachable
 from sessionizer.home.names import check_name
-from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, home_at, platform_home, uri_of
+from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.loading.folder import find_stream

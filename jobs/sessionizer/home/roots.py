@@ -1,4 +1,4 @@
-"""The roots of the platform: its home, and the places of data and of control, which are the home unless given.
+"""The places of the data and of the records of the platform, which are its home unless given.
 
 The data root has lineages and tables, at a path or a URI of any file system that Spark reads. Drivers open files below
 it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a ``UPath``. Airflow never opens
@@ -7,21 +7,31 @@ it, and only shows its place.
 The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
 store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
 drivers, so only known stores are allowed.
+
+Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
+reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
+ever. Python starts Spark's JVM by such a fork. A client that the child opens itself works, but for one thing:
+hdfs-native keeps connections to DataNodes for all clients of a process, each for 3 s. The parent's connections never
+answer in the child.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
+import time
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.hdfs_clients import keep_clients_over_forks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from upath import UPath
 
 
@@ -34,22 +44,18 @@ class DataPath(Protocol):
     @property
     def name(self) -> str:
         """Its last part."""
-        ...
 
     @property
     def parent(self) -> Self:
         """The folder that it is in."""
-        ...
 
     def __truediv__(self, name: str, /) -> Self:
         """Return the path of ``name`` below this one."""
-        ...
 
     def __hash__(self) -> int: ...
 
     def as_posix(self) -> str:
         """Return it with slashes."""
-        ...
 
 
 ControlPath: TypeAlias = "Path | UPath"
@@ -61,6 +67,10 @@ ALLOWED_DATA: Final = (
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
+_OF_S3: Final[dict[str, Any]] = {
+    "config_kwargs": {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}
+}
+"""Options that limit how long S3's client waits. s3fs tries each call five times by itself."""
 _ON_AZURE: Final = "abfss"
 _AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
@@ -153,7 +163,8 @@ def _parse_uri(given: str, field: str) -> DataPath:
     keep_clients_over_forks()
     try:
         # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
-        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False, **_limits(text))
+        limits: dict[str, Any] = _OF_S3 if object_store(text) is ObjectStore.S3 else {}
+        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False, **limits)
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error
     if parts.scheme == _ON_AZURE and not root.storage_options.get("account_name"):
@@ -161,13 +172,6 @@ def _parse_uri(given: str, field: str) -> DataPath:
     if uri_of(root) != text:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
     return root
-
-
-def _limits(uri: str) -> dict[str, Any]:
-    """Return the options that limit how long S3's client waits. s3fs tries each call five times by itself."""
-    if object_store(uri) is not ObjectStore.S3:
-        return {}
-    return {"config_kwargs": {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}}
 
 
 CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
@@ -212,35 +216,36 @@ def _require_known_store(uri: str, field: str) -> None:
             raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({needed})") from error
 
 
-HOME_VARIABLE: Final = "SESSIONIZER_HOME"
-DEFAULT_HOME: Final = ".sessionizer"
-STREAMS: Final = "streams"
+_MODULE: Final = "hdfs_native.fsspec"
+_CLASSES: Final = ("HdfsFileSystem", "ViewfsFileSystem")
+_STALE_FOR_S: Final = 3.2
+_kept: Final[list[Any]] = []
+_forked_at: Final[list[float]] = []
+"""Time at which a fork made this process, if its parent had clients."""
 
 
-def platform_home() -> Path:
-    """Return the absolute directory of all streams.
-
-    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
-    """
-    return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+@cache
+def keep_clients_over_forks() -> None:
+    """Refer to each client once more at every fork from now on, so that the child lets none go."""
+    os.register_at_fork(before=_keep, after_in_child=_remember)
 
 
-def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
-    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
-
-    It holds logs of launches, and records and data unless these have roots of their own.
-    """
-    if is_uri(given):
-        allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
-        raise InvalidSpec(field, given, allowed)
-    return Path(given).expanduser().absolute()
+def outlive_connections_of_the_parent() -> None:
+    """Wait until the parent's connections to DataNodes are closed. In a forked child that may take seconds, once."""
+    if _forked_at:
+        time.sleep(max(0.0, _forked_at[0] + _STALE_FOR_S - time.monotonic()))
 
 
-def streams_folder(home: Path) -> Path:
-    """Return the folder with a directory for each stream of the platform at ``home``."""
-    return home.absolute() / STREAMS
+def _remember() -> None:
+    if _kept:
+        _forked_at[:] = [time.monotonic()]
 
 
-def resolve_place(path: str, platform_home: Path) -> str:
-    """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
-    return path if is_uri(path) else str(platform_home / path)
+def _keep() -> None:
+    _kept[:] = _clients()
+
+
+def _clients() -> Iterable[Any]:
+    loaded = sys.modules.get(_MODULE)
+    for name in _CLASSES if loaded else ():
+        yield from getattr(loaded, name)._cache.values()  # noqa: SLF001  the one place where fsspec keeps them all

@@ -17,7 +17,8 @@ from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, check_identifier, check_name, is_name
-from sessionizer.home.roots import STREAMS, control_root, resolve_place, streams_folder, uri_of
+from sessionizer.home.platform_home import STREAMS, resolve_place, streams_folder
+from sessionizer.home.roots import control_root, uri_of
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.disk.disk_space import first_line
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.hdfs_clients import outlive_connections_of_the_parent
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import outlive_connections_of_the_parent, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

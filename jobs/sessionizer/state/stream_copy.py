@@ -17,7 +17,8 @@ from sessionizer.home.data_files import list_entries, remove_tree
 from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import json_digest
 from sessionizer.home.names import mint_id, mint_prefix
-from sessionizer.home.roots import resolve_place, uri_of
+from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec

@@ -11,8 +11,8 @@ from sessionizer.control.records.exit_record import EXIT_FILE, STOP_FILE
 from sessionizer.control.records.lease_record import lease_file
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.platform_home import platform_home
 from sessionizer.home.record_file import ControlFile, LineageFile
-from sessionizer.home.roots import platform_home
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, StreamHome
 from support.places import mounted
 from support.record_files import record_files

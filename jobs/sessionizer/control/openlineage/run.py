@@ -12,7 +12,7 @@ from sessionizer.control.history.files import KEPT_MS, read_marks
 from sessionizer.control.history.mark import Mark, MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.platform_home import resolve_place
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.platform_home import resolve_place
 from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids

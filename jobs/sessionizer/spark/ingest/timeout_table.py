@@ -15,7 +15,7 @@ from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.platform_home import resolve_place
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.stream_spec.document.duration import format_duration

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import read_files_since
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.roots import resolve_place
+from sessionizer.home.platform_home import resolve_place
 from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
-from sessionizer.home.roots import folder_at, is_uri, resolve_place
+from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import folder_at, is_uri
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import Records, read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE

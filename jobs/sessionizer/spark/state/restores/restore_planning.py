@@ -9,7 +9,8 @@ from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.home.data_access import data_exists
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
-from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import folder_at
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
