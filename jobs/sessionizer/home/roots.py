@@ -67,10 +67,8 @@ ALLOWED_DATA: Final = (
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
-_OF_S3: Final[dict[str, Any]] = {
-    "config_kwargs": {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}
-}
-"""Options that limit how long S3's client waits. s3fs tries each call five times by itself."""
+_PATIENCE: Final = {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}
+"""Limits of the waits of S3's client, in seconds. s3fs tries each call five times by itself."""
 _ON_AZURE: Final = "abfss"
 _AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
@@ -163,7 +161,7 @@ def _parse_uri(given: str, field: str) -> DataPath:
     keep_clients_over_forks()
     try:
         # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
-        limits: dict[str, Any] = _OF_S3 if object_store(text) is ObjectStore.S3 else {}
+        limits: dict[str, Any] = {"config_kwargs": _PATIENCE} if object_store(text) is ObjectStore.S3 else {}
         root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False, **limits)
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error

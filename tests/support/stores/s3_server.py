@@ -6,6 +6,7 @@ conditional puts are atomic, as those of S3 are, takes one at a time.
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,19 @@ from werkzeug.serving import run_simple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-def one_at_a_time(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-    """The application, entered by one thread at a time."""
+
+def one_at_a_time(application: Application) -> Application:
+    """The application, entered by one thread at a time, which has the whole request. So no frozen client blocks it."""
     lock = threading.Lock()
 
-    def answer(*arguments: Any) -> Iterable[bytes]:
+    def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        whole = environment.get("wsgi.input_terminated")
+        body = environment["wsgi.input"]
+        content = body.read() if whole else body.read(int(environment.get("CONTENT_LENGTH") or 0))
         with lock:
-            return application(*arguments)
+            return application({**environment, "wsgi.input": io.BytesIO(content)}, start)
 
     return answer
 
