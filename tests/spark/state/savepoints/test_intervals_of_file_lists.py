@@ -60,7 +60,7 @@ def parts_of(checkpoint: DataPath) -> set[str]:
 def test_a_list_is_continued_that_lacks_a_compact_part(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``PARTS`` Spark would look for ``9.compact``, and the query would end."""
+    """Check a list for which Spark with ``PARTS`` would look for ``9.compact``, and end the query."""
     stage, written = site_stream(spark, tmp_path, monkeypatch, PARTS)
     drain(spark, stage)
     assert_as_defined(stage, written)
