@@ -9,7 +9,6 @@ their own, and fsspec's ``isdir`` and ``find`` hide them.
 from __future__ import annotations
 
 import re
-import socket
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
@@ -18,7 +17,7 @@ from sessionizer.errors import SessionizerError, StoreUnreachable
 from sessionizer.home.disk.disk_space import first_line, is_away
 from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.roots import store_path, uri_of
-from sessionizer.home.uri_store import translate_to_os_error
+from sessionizer.home.uri_store import require_listener, translate_to_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +41,7 @@ def reaching(path: DataPath) -> Iterator[None]:
         yield
         return
     try:
-        _require_listener(path)
+        require_listener(store_path(path), ANSWERS_WITHIN_S)
         yield
     except (ImportError, ValueError, SessionizerError):
         raise
@@ -54,13 +53,6 @@ def reaching(path: DataPath) -> Iterator[None]:
         if refusal is error:
             raise
         raise refusal from error
-
-
-def _require_listener(path: DataPath) -> None:
-    options = store_path(path).storage_options
-    host, port = options.get("host"), options.get("port")
-    if host and port:
-        socket.create_connection((str(host), int(port)), timeout=ANSWERS_WITHIN_S).close()
 
 
 def require_reachable(folder: DataPath) -> None:

@@ -47,7 +47,7 @@ DELTA_LOG: Final = "_delta_log"
 _COMMIT: Final = re.compile(r"(\d{20})\.json$")
 """Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
 
-A_FILE: Final = "a file of the data root"
+_A_FILE: Final = "a file of the data root"
 _KEEPS_FOLDER: Final = ".folder"
 
 _Of = TypeVar("_Of")
@@ -93,7 +93,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
         with reaching(path):
             _put(store_path(path), content)
     except OSError as error:
-        raise translate_refusal(path, A_FILE, error) from error
+        raise translate_refusal(path, _A_FILE, error) from error
 
 
 def _put(path: UPath, content: bytes) -> None:
@@ -122,7 +122,7 @@ def examine_data_json(path: DataPath) -> Reading[JsonObject]:
         return Reading()
     except OSError as error:
         if is_away(error):
-            raise translate_refusal(path, A_FILE, error) from error
+            raise translate_refusal(path, _A_FILE, error) from error
         return unread(path, error)
     return parse_object(path, content)
 

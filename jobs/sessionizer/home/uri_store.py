@@ -145,7 +145,7 @@ class UriStore:
 
         def ask() -> None:
             try:
-                _require_listener(self._path)
+                require_listener(self._path, CONNECTS_WITHIN_S)
                 answer.append((call(), None))
             except BaseException as error:  # noqa: BLE001  raised below, in the thread that waits
                 answer.append((None, error))
@@ -163,10 +163,11 @@ class UriStore:
         raise translate_to_os_error(error) from error.__cause__
 
 
-def _require_listener(path: UPath) -> None:
+def require_listener(path: UPath, within_s: float) -> None:
+    """Connect to the name node, if the path names its host and port. Raises OSError if none answers in that time."""
     host, port = path.storage_options.get("host"), path.storage_options.get("port")
     if host and port:
-        socket.create_connection((str(host), int(port)), timeout=CONNECTS_WITHIN_S).close()
+        socket.create_connection((str(host), int(port)), timeout=within_s).close()
 
 
 def translate_to_os_error(error: Exception) -> OSError:

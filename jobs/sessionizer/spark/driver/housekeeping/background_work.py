@@ -10,12 +10,14 @@ if TYPE_CHECKING:
 
 
 class BackgroundWork:
-    """Work of one kind, one piece at a time. ``name``: of the thread."""
+    """Work of one kind, one piece at a time. ``name``: of the thread.
+
+    An error that a piece does not handle ends the piece alone. Python prints it into the driver's log.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._thread: threading.Thread | None = None
-        self._error: Exception | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -23,26 +25,12 @@ class BackgroundWork:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Start ``work``, unless a piece is under way. Raises the error of the piece before."""
-        if self.is_busy:
-            return
-        self._raise_error()
-        self._thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
-        self._thread.start()
+        """Start ``work``, unless a piece is under way."""
+        if not self.is_busy:
+            self._thread = threading.Thread(target=work, name=self._name, daemon=True)
+            self._thread.start()
 
     def end(self, within_s: float) -> None:
-        """Wait so long for the piece that is under way. Raises its error."""
+        """Wait so long for the piece that is under way."""
         if self._thread is not None:
             self._thread.join(within_s)
-        self._raise_error()
-
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001  raised below, in the thread of the driver
-            self._error = error
-
-    def _raise_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error

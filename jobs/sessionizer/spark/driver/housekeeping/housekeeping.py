@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.idleness import IdleClock
-from sessionizer.errors import ControlUnreachable, StoreUnreachable
+from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.disk_space import first_line
@@ -54,6 +53,7 @@ class Housekeeping:
         tables = streamed_tables(prepared.home, prepared.spec)
         self._changes = ChangeWatch(prepared.home, prepared.lineage, tables, say)
         self._store, self._waking = BackgroundWork("store"), BackgroundWork("punctuation")
+        self._not_woken: SessionizerError | None = None
         self._log = BoundedLog.from_environment()
         stays = until is Until.STOPPED
         self._idle = self._idle_clock() if stays else None
@@ -168,6 +168,8 @@ class Housekeeping:
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
         if self._idle is None or self._waking.is_busy:
             return
+        if self._not_woken is not None:
+            raise self._not_woken
         now, events_at = epoch_ms(), self._heartbeat.take_events_at()
         if events_at is not None:
             self._idle.saw_events(events_at)
@@ -179,5 +181,9 @@ class Housekeeping:
             self._waking.start(lambda: self._move_watermark(floor))
 
     def _move_watermark(self, floor: int) -> None:
-        with suppress(StoreUnreachable, ControlUnreachable):  # the next floor is higher
+        try:
             punctuation.move_watermark(self._punctuations, floor)
+        except (StoreUnreachable, ControlUnreachable):
+            pass  # the next floor is higher
+        except SessionizerError as error:  # sessions would stay open for good
+            self._not_woken = error
