@@ -10,10 +10,10 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
-from sessionizer.home.data_access import data_exists, reaching, read_data
-from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
+from sessionizer.home.data_access import list_stored_sizes, read_data
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,34 +79,7 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
             except FileNotFoundError:  # a running query removes files that it no longer needs
                 continue
         return
-    there = store_path(checkpoint)
-    root = there.path.rstrip("/")
-    for path, about in _list_tree(checkpoint).items():
-        if not path.endswith("/"):  # what marks a folder in an object store
-            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
-
-
-def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
-    """List the files below a folder of a store as fsspec describes them, none without a folder. Raises OSError."""
-    there = store_path(folder)
-    try:
-        with reaching(folder):
-            if there.protocol in ON_HADOOP:
-                return dict(_walk(there.fs, there.path))
-            return cast("dict[str, dict[str, Any]]", there.fs.find(there.path, detail=True))
-    except FileNotFoundError:
-        if data_exists(folder):
-            raise
-        return {}
-
-
-def _walk(system: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  as fsspec has it
-    """Yield each file below ``folder``. fsspec's own ``find`` omits a folder that it cannot list."""
-    for about in system.ls(folder, detail=True):
-        if about["type"] == "directory":
-            yield from _walk(system, about["name"])
-        else:
-            yield about["name"], about
+    yield from list_stored_sizes(checkpoint)
 
 
 def hadoop_file(name: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from sessionizer.errors import SessionizerError, StoreUnreachable
 from sessionizer.home.disk.disk_space import first_line, is_away
 from sessionizer.home.disk.local_files import close_to_others
-from sessionizer.home.roots import store_path, uri_of
+from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
 from sessionizer.home.uri_store import require_listener, translate_to_os_error
 
 if TYPE_CHECKING:
@@ -69,6 +69,40 @@ def is_store_away(error: OSError) -> bool:
     if number is not None:
         return is_away(OSError(int(number[1]), ""))
     return error.errno is None or is_away(error)
+
+
+def list_stored_sizes(folder: DataPath) -> Iterator[tuple[str, int]]:
+    """Yield each file below a ``folder`` of a store: its name relative to it, with slashes, and its bytes.
+
+    Also hidden ones. None without a folder. Raises StoreUnreachable, OSError.
+    """
+    root = store_path(folder).path.rstrip("/")
+    for path, about in _list_tree(folder).items():
+        if not path.endswith("/"):  # what marks a folder in an object store
+            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
+
+
+def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
+    """List the files below a folder of a store as fsspec describes them."""
+    there = store_path(folder)
+    try:
+        with reaching(folder):
+            if there.protocol in ON_HADOOP:
+                return dict(_walk(there.fs, there.path))
+            return cast("dict[str, dict[str, Any]]", there.fs.find(there.path, detail=True))
+    except FileNotFoundError:
+        if data_exists(folder):
+            raise
+        return {}
+
+
+def _walk(system: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  as fsspec has it
+    """Yield each file below ``folder``. fsspec's own ``find`` omits a folder that it cannot list."""
+    for about in system.ls(folder, detail=True):
+        if about["type"] == "directory":
+            yield from _walk(system, about["name"])
+        else:
+            yield about["name"], about
 
 
 def data_exists(path: DataPath) -> bool:

@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_listed_is_not_omitted(monkeypatch: pytest.Monke
 
     for name in ("offsets/0", "state/0/schema"):
         write_data_text(folder / name, "v1")
-    monkeypatch.setattr("sessionizer.checkpoint.files.ON_HADOOP", ("memory",))
+    monkeypatch.setattr("sessionizer.home.data_access.ON_HADOOP", ("memory",))
     assert set(files_of(folder).sizes) == {"offsets/0", "state/0/schema"}
     monkeypatch.setattr(MemoryFileSystem, "ls", list_other)
     with pytest.raises(PermissionError):
