@@ -30,6 +30,10 @@ class OperateForm:
         path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances"
         return {task["task_id"]: task["state"] for task in self.platform.api.call("GET", path)["task_instances"]}
 
+    def unskipped(self, run: str) -> dict[str, str]:
+        """Return the states of the tasks that were not skipped. The form has a task for each verb, and one runs."""
+        return {task: state for task, state in self.states(run).items() if state != "skipped"}
+
     def tries(self, run: str) -> dict[str, int]:
         path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances"
         return {task["task_id"]: task["try_number"] for task in self.platform.api.call("GET", path)["task_instances"]}
