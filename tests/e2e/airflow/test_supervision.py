@@ -1,4 +1,7 @@
-"""Supervision with a running Airflow: nothing mocked but Spark's work. The tests follow one stream's life in order."""
+"""Supervision with a running Airflow: nothing mocked but Spark's work. The tests follow one stream's life in order.
+
+A long run has only the long ones: each of them starts the stream, or finds it as a long one before it has left it.
+"""
 
 from __future__ import annotations
 
@@ -66,16 +69,6 @@ def test_killed_driver_runs_again(platform: Platform) -> None:
     kill_driver(platform)
     wait_until(lambda: has_noticed(platform, uid), NOTICED_SECONDS, "the supervisor to notice")
     platform.wait_for_driver(other_than=uid, seconds=RUNNING_AGAIN_SECONDS)
-
-
-@pytest.mark.long
-def test_frozen_driver_is_replaced(platform: Platform) -> None:
-    uid = platform.wait_for_driver()
-    lease = platform.look().lease
-    freeze_driver(platform)
-    platform.wait_for_driver(other_than=uid, seconds=STALE_SECONDS + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
-    assert lease is not None
-    assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
 def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform) -> None:
@@ -229,6 +222,18 @@ def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
     assert_stands_by(platform)
     platform.run_now("clicks.start")
     platform.wait_for_driver(other_than=uid)
+
+
+@pytest.mark.long
+def test_frozen_driver_is_replaced(platform: Platform) -> None:
+    platform.behave("steady")
+    start(platform)
+    uid = platform.wait_for_driver()
+    lease = platform.look().lease
+    freeze_driver(platform)
+    platform.wait_for_driver(other_than=uid, seconds=STALE_SECONDS + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
+    assert lease is not None
+    assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
 def has_noticed(platform: Platform, uid: str) -> bool:
