@@ -16,7 +16,7 @@ from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.lineage_home import LineageHome
-from sessionizer.home.names import IDENTIFIER_PATTERN, TABLES, check_identifier, check_name, is_name
+from sessionizer.home.names import IDENTIFIER_PATTERN, STREAMED, TABLES, check_identifier, check_name, is_name
 from sessionizer.home.platform_home import STREAMS, resolve_place, streams_folder
 from sessionizer.home.roots import control_root, uri_of
 
@@ -157,6 +157,11 @@ class StreamHome:
         """Return the place of each table: in the stream's data, or in the ``folder`` of its spec (``sink.path``)."""
         base = None if folder is None else resolve_place(folder, self.platform)
         return {name: uri_of(self.table(name)) if base is None else f"{base}/{name}" for name in TABLES}
+
+    def streamed_locations(self, folder: str | None) -> dict[str, str]:
+        """Return the places of the tables that batches write, as ``table_locations``."""
+        locations = self.table_locations(folder)
+        return {name: locations[name] for name in STREAMED}
 
     @property
     def savepoints(self) -> DataPath:

@@ -22,12 +22,11 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
-from sessionizer.home.names import STREAMED
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
+from sessionizer.spark.sinks.own_tables import have_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.emitted_rows import select_open_events
@@ -37,8 +36,7 @@ from sessionizer.state.commands.command import Plan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
-from sessionizer.state.restores.row_changes import deletion_of_all
-from sessionizer.state.restores.row_changes import streamed_tables as tables_in
+from sessionizer.state.restores.row_changes import deletion_of_all, streamed_tables
 from sessionizer.state.seeds.seed_plan import SeedPlan
 
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ class SeedRunner(SparkRunner):
         reader, spec = self.reader, self.reader.spec
         sinks = Sinks(
             lineage,
-            streamed_tables(self.home, spec),
+            self.home.streamed_locations(spec.sink.path),
             reader.examined.guarded.payload_fields,
             GuardedAggregates.of(reader.spark, spec.measures),
             spec.sink.keep_events,
@@ -164,4 +162,4 @@ def count_deleted_rows(reader: HistoryReader, home: StreamHome) -> dict[str, int
 
 
 def _tables_of(reader: HistoryReader, home: StreamHome) -> list[StreamedTable]:
-    return tables_in(home, (reader.spec.sink.path, *sink_folders(home, origins_of(home))), STREAMED, {})
+    return streamed_tables(home, (reader.spec.sink.path, *sink_folders(home, origins_of(home))), {})

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
-from sessionizer.home.names import STREAMED
 from sessionizer.spark.internals.delta_log import last_version
 
 if TYPE_CHECKING:
@@ -22,12 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.deployment.running_spec import RunningSpec
-    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 
-def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
-    """Return the batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
+def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tables: Iterable[str]) -> int | None:
+    """Return the batch that one of ``tables`` has rows of and the checkpoint no commit. None if there is none.
+
+    ``tables``: the locations of those that the lineage wrote.
+    """
+    checkpoint = home.checkpoint(lineage)
     begun = read_begun_batch(checkpoint)
     if begun is None or begun == read_last_commit(checkpoint):
         return None
@@ -45,6 +47,5 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     require_no_loss(home, lineage, running.spec)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
-    locations = home.table_locations(folder)
-    written = [locations[name] for name in STREAMED]
-    require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))
+    written = home.streamed_locations(folder).values()
+    require_whole(running.applied, half_written_batch(spark, home, lineage, written))

@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 from sessionizer.errors import DataAway, TableOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.names import STREAMED
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
-    """Return the tables that batches write: name to location."""
-    locations = home.table_locations(spec.sink.path)
-    return {name: locations[name] for name in STREAMED}
-
-
 def have_tables(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
 ) -> None:
@@ -44,7 +37,7 @@ def have_tables(
     Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
     DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
-    owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, spec)
+    owner, ours = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
     if not anew:
         _require_there(spark, home, spec, ours)
     claim_tables(spark, ours, owner, set(list_names(home.lineages)))
@@ -57,7 +50,7 @@ def require_own_tables_fit(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]
 ) -> None:
     """Check the columns of the stream's tables as ``have_tables`` does, and write nothing. Raises InvalidSpec."""
-    require_tables_fit(spark, shapes, streamed_tables(home, spec))
+    require_tables_fit(spark, shapes, home.streamed_locations(spec.sink.path))
 
 
 def _require_there(spark: SparkSession, home: StreamHome, spec: StreamSpec, tables: Mapping[str, str]) -> None:

@@ -15,7 +15,6 @@ from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.roots import folder_at, is_local
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
-from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.recorded_rows import accept_rows, has_recorded_rows, read_recorded_rows
@@ -48,13 +47,13 @@ class TableCheck:
 
     def check_files(self) -> None:
         """Check the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
-        for name, location in streamed_tables(self.home, self.spec).items():
+        for name, location in self.home.streamed_locations(self.spec.sink.path).items():
             if self._read(name, location):
                 self._require(name, location)
 
     def check_with_delta(self, spark: SparkSession) -> None:
         """Check the other tables. Raises StateBehindTables, RowsMissing, DataAway."""
-        for name, location in streamed_tables(self.home, self.spec).items():
+        for name, location in self.home.streamed_locations(self.spec.sink.path).items():
             if name not in self._batches:
                 exists = table_exists(spark, name, location)
                 self._batches[name] = last_versions(spark, location) if exists else None
@@ -65,7 +64,7 @@ class TableCheck:
 
         Asked once the tables are known to be the stream's own.
         """
-        state, tables = self._state(), streamed_tables(self.home, self.spec)
+        state, tables = self._state(), self.home.streamed_locations(self.spec.sink.path)
         unknown: set[str] = set()
         for name, batches in self._batches.items():
             table = TableState(name, tables[name], batches, {})

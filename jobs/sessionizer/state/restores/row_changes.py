@@ -105,23 +105,20 @@ def deletion_of_all(known: Iterable[str]) -> RowChanges:
 
 
 def streamed_tables(
-    home: StreamHome,
-    folders: Iterable[SinkFolder],
-    names: Iterable[str],
-    versions: Mapping[tuple[SinkFolder, str], int | None],
+    home: StreamHome, folders: Iterable[SinkFolder], versions: Mapping[tuple[SinkFolder, str], int | None]
 ) -> list[StreamedTable]:
-    """Return the tables with these ``names`` in each folder. ``versions``: those with the rows that come back."""
-    listed, unique = list(names), list(dict.fromkeys(folders))
+    """Return the tables that batches write in each folder. ``versions``: those with the rows that come back."""
+    unique = list(dict.fromkeys(folders))
     return [
         StreamedTable(
             name,
-            home.table_locations(folder)[name],
+            location,
             versions.get((folder, name)),
             # a former folder may have been removed for good
             has_rows=folder == unique[0] and has_recorded_rows(home, folder, name),
         )
         for folder in unique
-        for name in listed
+        for name, location in home.streamed_locations(folder).items()
     ]
 
 

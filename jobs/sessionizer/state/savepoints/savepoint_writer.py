@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_access import data_exists, is_folder
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.disk_space import first_line, unwritable
-from sessionizer.home.names import STREAMED, mint_id
+from sessionizer.home.names import mint_id
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import read_applied
@@ -166,18 +166,17 @@ class SavepointWriter:
         return BatchOutrun(self.stream.name, committed.batch_id, first_line(error))
 
     def _sinks(self) -> list[SinkTable]:
-        places = self.stream.table_locations(self.committed.spec["sink"]["path"])
-        versions = {name: self._version(places[name]) for name in STREAMED}
-        return [SinkTable(name, places[name], version) for name, version in versions.items()]
+        places = self.stream.streamed_locations(self.committed.spec["sink"]["path"])
+        return [SinkTable(name, place, self._version(place)) for name, place in places.items()]
 
     def _former_sinks(self) -> list[FormerSink]:
         """Return the tables in folders that the stream wrote to before ``sink.path`` was changed."""
         now = self.committed.spec["sink"]["path"]
         folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
         return [
-            FormerSink(folder, name, self._version(self.stream.table_locations(folder)[name]))
+            FormerSink(folder, name, self._version(place))
             for folder in folders
-            for name in STREAMED
+            for name, place in self.stream.streamed_locations(folder).items()
         ]
 
     def _version(self, location: str) -> int | None:

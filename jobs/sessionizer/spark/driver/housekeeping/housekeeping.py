@@ -21,7 +21,6 @@ from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spark.sinks.change_watch import ChangeWatch
-from sessionizer.spark.sinks.own_tables import streamed_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,7 @@ class Housekeeping:
         self._positions, self._lookups = PositionsWatch(prepared), Lookups(prepared)
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
         self._next_folder = 0
-        tables = streamed_tables(prepared.home, prepared.spec)
+        tables = prepared.home.streamed_locations(prepared.spec.sink.path)
         self._changes = ChangeWatch(prepared.home, prepared.lineage, tables, say)
         self._store, self._waking = BackgroundWork("store"), BackgroundWork("punctuation")
         self._not_woken: SessionizerError | None = None

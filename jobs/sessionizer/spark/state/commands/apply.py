@@ -16,7 +16,6 @@ from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
-from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
@@ -229,9 +228,8 @@ class ApplyRunner(SparkRunner):
 
     def _require_whole(self, committed: CommittedBatch) -> None:
         """Require that no batch was cut short after it had written, because it must run again by the spec of then."""
-        places = self.home.table_locations(committed.spec["sink"]["path"])
-        written = [places[name] for name in STREAMED]
-        begun = half_written_batch(self.spark, self.home.checkpoint(committed.lineage), committed.lineage, written)
+        written = self.home.streamed_locations(committed.spec["sink"]["path"]).values()
+        begun = half_written_batch(self.spark, self.home, committed.lineage, written)
         require_whole(changes_between(list_decisions(committed.spec), decisions_of(self.spec)), begun)
 
 

@@ -10,7 +10,6 @@ from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import NoWayBack
-from sessionizer.home.names import STREAMED
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
@@ -104,7 +103,7 @@ def _tables_of(home: StreamHome) -> list[StreamedTable]:
     active = active_lineage(home)
     record = SPEC_FILE.of(home, active).require() if active else None
     current = () if record is None else (record.sink,)
-    return streamed_tables(home, (*current, *sink_folders(home, origins_of(home))), STREAMED, {})
+    return streamed_tables(home, (*current, *sink_folders(home, origins_of(home))), {})
 
 
 def _changes(home: StreamHome, leaves: str, before: str, batch_id: int) -> RowChanges:
@@ -118,7 +117,7 @@ def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: s
     The command that made ``leaves`` deleted them. The table would take the batch for a repeated one and skip it.
     """
     tables = [table.location for table in _tables_of(home)]
-    begun = half_written_batch(spark, home.checkpoint(before), before, tables)
+    begun = half_written_batch(spark, home, before, tables)
     if begun is not None:
         cause = f"batch {begun} of lineage {before} was cut short, and the rows that it had written are deleted"
         raise NoWayBack(home.name, leaves, cause)

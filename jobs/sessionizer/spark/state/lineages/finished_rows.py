@@ -17,7 +17,6 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.own_tables import streamed_tables
 from sessionizer.spark.sinks.write import Sinks
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def write_finished_rows(
     spec, kept = before
     sinks = Sinks(
         lineage,
-        streamed_tables(home, spec),
+        home.streamed_locations(spec.sink.path),
         payload_so_far(spec, kept),
         GuardedAggregates.of(spark, spec.measures),
         spec.sink.keep_events,

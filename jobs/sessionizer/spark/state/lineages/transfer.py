@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
-from sessionizer.home.names import STREAMED
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.open_events import describe_state, read_timeouts, reading_state
@@ -77,8 +76,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
 
 def _require_whole(spark: SparkSession, home: StreamHome, committed: CommittedBatch) -> None:
     """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
-    places = home.table_locations(committed.spec["sink"]["path"])
-    tables = [places[name] for name in STREAMED]
-    begun = half_written_batch(spark, home.checkpoint(committed.lineage), committed.lineage, tables)
+    written = home.streamed_locations(committed.spec["sink"]["path"]).values()
+    begun = half_written_batch(spark, home, committed.lineage, written)
     if begun is not None:
         raise HalfWrittenBatch(home.name, begun)

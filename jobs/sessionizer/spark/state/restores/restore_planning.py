@@ -115,7 +115,7 @@ def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begu
 def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
     """Return every table that a batch of the stream writes or wrote, those of the savepoint's spec first."""
     folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
-    return streamed_tables(home, folders, STREAMED, manifest.versions)
+    return streamed_tables(home, folders, manifest.versions)
 
 
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
