@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.proof.prove import ProofRequest, prove
+from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
 from sessionizer.spark.session import spark_session
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
@@ -89,7 +89,7 @@ def _turn(spark: SparkSession, dataset: Dataset, folder: Path) -> dict[str, Any]
     home, spec = stage.stream_home, stage.spec()
     write_lineage_spec(home, str(stage.lineage), new_record(home, spec))
     begun = time.perf_counter()
-    proof = prove(spark, home, spec, ProofRequest(batches=_ALL))
+    proof = prove_by_replay(spark, home, spec, ProofRequest(batches=_ALL))
     return {
         "batches": proof.last - proof.first + 1,
         "events": proof.events,

@@ -11,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from sessionizer.control.history.files import HOUR_MS, read_history
+from sessionizer.control.history.files import read_history
 from sessionizer.control.history.sample import SAMPLE_MS
 from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
 from support.processes.fabricated_fleet import STEADY, work
 from support.processes.fabricated_platform import Platform
@@ -32,13 +33,13 @@ class Cost:
     week_bytes: int
 
 
-def measure(batches: int = HOUR_MS // BATCH_MS) -> Cost:
+def measure(batches: int = HOUR // BATCH_MS) -> Cost:
     """Write a week of history, then add so many batches to the hour after it."""
     with TemporaryDirectory() as folder:
         (specs := Path(folder) / "specs").mkdir()
         platform = Platform(Path(folder) / "home", specs)
         platform.add("clicks")
-        hour = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
+        hour = time.time_ns() // 1_000_000 // HOUR * HOUR
         work(platform, "clicks", STEADY, hour - 1)
         home = StreamHome.of(platform.home, "clicks")
         week = sum(file.stat().st_size for file in Path(str(home.history)).iterdir())

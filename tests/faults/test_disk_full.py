@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined
 from support.faults.small_disk import fill
@@ -39,7 +39,7 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path, le
     ended = EXIT_FILE.of(stage.stream_home, "a").read()
     assert ended, "its last words had room kept back"
     assert (ended.error_type, ended.terminal) == ("disk_full", False)
-    assert view_spec(stage.spec(), stage.home).health.word is Word.DOWN
+    assert view_spec(stage.spec(), stage.home).health.word is HealthWord.DOWN
 
     with DriverProcess.start(stage, "b") as driver:
         assert driver.wait() == DiskFull.exit_code, "there is still no room"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end
@@ -67,7 +67,7 @@ def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
     files = write_click_files(stage.feed, FILES // 2)
     killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
     health = view_spec(stage.spec(), stage.home).health
-    assert (health.word, health.rule) == (Word.DOWN, "no_driver")
+    assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")
     finish(stage)
     assert_as_defined(stage, files)
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.errors import QueryInterrupted
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.home.roots import uri_of
 from support.processes.driver_process import DriverProcess, run_to_end
@@ -43,7 +43,7 @@ def test_a_driver_without_memory_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     assert ended
     assert (ended.error_type, ended.terminal) == ("memory", False), ended.message
     assert "java.lang.OutOfMemoryError" in (ended.message or "")
-    assert view_spec(stage.spec(), stage.home).health.word is Word.DOWN
+    assert view_spec(stage.spec(), stage.home).health.word is HealthWord.DOWN
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Cause:
 
     name: str
     called: str
-    verdict: Verdict
+    verdict: RetryEffect
     remedy: str
     for_good: bool = False
 
 
-TERMINAL, TRANSIENT, UNCLEAR = Verdict
+TERMINAL, TRANSIENT, UNCLEAR = RetryEffect
 
 _COMMAND: Final = re.compile(r"`sessionizer [^`]*`")
 _NAMELESS: Final = "…"

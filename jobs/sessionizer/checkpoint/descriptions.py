@@ -38,7 +38,7 @@ _OF_ONE_PARTITION: Final = "globalLimit"
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StateStore:
     """Store of an operator. ``schema_files``: places of its schema, relative to the operator's folder."""
 
     name: str
@@ -52,7 +52,7 @@ class Operator:
 
     number: int
     name: str
-    stores: tuple[Store, ...]
+    stores: tuple[StateStore, ...]
     properties: Mapping[str, Any]
 
     @property
@@ -85,12 +85,12 @@ def operator_of(content: bytes) -> Operator:
         raise ValueError("it is no description of an operator: cut, or changed") from None
 
 
-def _store(value: Mapping[str, Any]) -> Store:
+def _store(value: Mapping[str, Any]) -> StateStore:
     paths = (path.rpartition(_SCHEMA)[2] for path in value.get("stateSchemaFilePaths") or ())
     partitions = int(value["numPartitions"])
     if partitions > _MOST_PARTITIONS:
         raise ValueError(f"a state of {partitions} partitions")
-    return Store(str(value["storeName"]), partitions, tuple(f"{_SCHEMA[1:]}{path}" for path in paths))
+    return StateStore(str(value["storeName"]), partitions, tuple(f"{_SCHEMA[1:]}{path}" for path in paths))
 
 
 def is_description(name: str) -> bool:

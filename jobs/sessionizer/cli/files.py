@@ -17,9 +17,9 @@ from sessionizer.cli.places import (
     Stream,
     Streams,
     home_folder,
+    specs_folder,
     stream_home,
     stream_spec,
-    streams_folder,
 )
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.running_spec import spec_in_force
@@ -87,7 +87,7 @@ def bundle(
     home: Home = None,
 ) -> None:
     """Write records, history, logs and the checkpoint's inspection into one file, without credentials and events."""
-    specs = streams_folder(streams)
+    specs = specs_folder(streams)
     file = to or Path(f"{stream}-bundle-{datetime.now(UTC):%Y%m%dT%H%M%S}.tar.gz")
     found = collect_bundle(find_view(home_folder(home), specs, stream), specs)
     try:

@@ -30,7 +30,7 @@ from sessionizer.home.roots import is_local
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sessionizer.spark.history.read import History
+    from sessionizer.spark.history.read import EventHistory
 
 
 def history(  # noqa: PLR0913  one parameter per option
@@ -53,7 +53,7 @@ def history(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--input", str(folder), "an existing folder")
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
-    from sessionizer.spark.history.read import read_history  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.read import read_event_history  # noqa: PLC0415  fast --help
     from sessionizer.spark.sinks.unpack import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
     say("starting Spark")
@@ -61,14 +61,14 @@ def history(  # noqa: PLR0913  one parameter per option
     spark = start_spark(f"sessionizer history {stream}", spark_master(master))
     with translate_failures(stream), few_blobs_at_a_time(spark):
         say("reading the history")
-        found = read_history(spark, spec, folder.absolute(), home_folder(home))
+        found = read_event_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
         _write(found, until_ms, to)
     spark.stop()
     say(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _tell_rows(found: History) -> None:
+def _tell_rows(found: EventHistory) -> None:
     refused = found.figures.refused
     typer.echo(f"events       {found.figures.events:>12,}")
     typer.echo(f"quarantined  {sum(refused.values()):>12,}")
@@ -76,7 +76,7 @@ def _tell_rows(found: History) -> None:
         typer.echo(f"  {reason:<22} {count:>12,}")
 
 
-def _write(found: History, until_ms: int | None, to: Path | None) -> None:
+def _write(found: EventHistory, until_ms: int | None, to: Path | None) -> None:
     say("sessionizing")
     taken = found.take(until_ms)
     _tell_sessions(_write_table(found.sessions(taken), to, "sessions"))

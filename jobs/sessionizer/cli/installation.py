@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
+from sessionizer.cli.places import AsJson, Home, Streams, home_folder, specs_folder
 from sessionizer.cli.terminal import say
 from sessionizer.doctor.finding import Level
 from sessionizer.home.roots import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
@@ -32,10 +32,10 @@ def doctor(
 
     Ends with exit code 66 if there is a problem. A warning may be meant.
     """
-    from sessionizer.doctor.examination import examine  # noqa: PLC0415  fast --help
+    from sessionizer.doctor.examination import examine_installation  # noqa: PLC0415  fast --help
 
     found = []
-    for each in examine(home_folder(home), streams_folder(streams), master):
+    for each in examine_installation(home_folder(home), specs_folder(streams), master):
         found.append(each)
         if not as_json:
             level = typer.style(f"{each.level:<8}", fg=_COLOURS[each.level])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sessionizer.cli.places import Home, Streams, home_folder, streams_folder
+from sessionizer.cli.places import Home, Streams, home_folder, specs_folder
 from sessionizer.cli.terminal import say
 from sessionizer.errors import InvalidSpec
 
@@ -29,7 +29,7 @@ def page(
         raise typer.Exit(1) from error
 
     token = secrets.token_urlsafe(24)
-    app: Any = create_page_alone(home_folder(home), streams_folder(streams), token)
+    app: Any = create_page_alone(home_folder(home), specs_folder(streams), token)
     try:
         socket = listen(port)
     except OSError as error:

@@ -52,7 +52,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for
 DEFAULT_STREAMS: Final = Path("dags", "streams")
 
 
-def streams_folder(given: Path | None) -> Path:
+def specs_folder(given: Path | None) -> Path:
     """Return the folder of specs: as given, else from the environment, else beneath the current folder."""
     return given or Path(os.environ.get("SESSIONIZER_STREAMS") or DEFAULT_STREAMS)
 
@@ -96,7 +96,7 @@ def stream_home(home: Path | None, stream: str, data: str | None = None) -> Stre
 
 def stream_spec(streams: Path | None, name: str) -> StreamSpec:
     """Return the spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""
-    return find_stream(streams_folder(streams), name)
+    return find_stream(specs_folder(streams), name)
 
 
 def spark_master(given: str | None) -> str | None:

@@ -17,7 +17,7 @@ from sessionizer.cli.places import (
     data_folder,
     home_folder,
     spark_master,
-    streams_folder,
+    specs_folder,
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
@@ -62,7 +62,7 @@ def run(  # noqa: PLR0913  one parameter per option
     where = StreamHome.of(platform, stream, data_folder(data, platform))
     require_shared_home(where, own_id)
     file = _spec_file(stream, streams, platform, uid)
-    _forget_other_variables(where, streams_folder(streams))
+    _forget_other_variables(where, specs_folder(streams))
     from sessionizer.spark.driver.drive import drive  # noqa: PLC0415  fast --help
     from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
@@ -104,7 +104,7 @@ def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | Non
     """
     home = StreamHome.of(platform, stream)
     try:
-        file = read_spec_file(streams_folder(streams), stream)
+        file = read_spec_file(specs_folder(streams), stream)
         if not store_at(home.control).exists():
             file.required()
     except SessionizerError as error:

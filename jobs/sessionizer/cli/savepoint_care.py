@@ -12,12 +12,12 @@ from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, s
 from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_access import data_exists
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
-from sessionizer.state.savepoints.manifest import Kind, differences
+from sessionizer.state.savepoints.manifest import SavepointKind, differences
 from sessionizer.state.savepoints.marker_files import keep_from_removal
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.pruning import Verdict
-
-DAY_MS = 86_400_000
+    from sessionizer.state.savepoints.pruning import PruningVerdict
 
 
 def verify(
@@ -140,7 +138,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     """
     where, now = stream_home(home, stream), epoch_ms()
     found = {each.id: each for each in list_savepoints(savepoints_folder(where, folder), now)}
-    verdicts = plan_removal(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
+    verdicts = plan_removal(list(found.values()), where, Policy(keep, round(days * DAY)), now)
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     for verdict in () if as_json else verdicts:
@@ -168,7 +166,7 @@ def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> No
         raise UnusableSavepoint(where.id, f"{len(wrong)} of its files are not as they were written{so}")
 
 
-def _plan_line(verdict: Verdict) -> str:
+def _plan_line(verdict: PruningVerdict) -> str:
     return f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}"
 
 
@@ -176,7 +174,7 @@ def _require_canonical(
     stream: str, savepoint: str, folder: str | None, home: Path | None
 ) -> tuple[SavepointHome, Manifest]:
     where, manifest = _complete(stream, savepoint, folder, home)
-    if manifest.kind is not Kind.CANONICAL:
+    if manifest.kind is not SavepointKind.CANONICAL:
         raise UnusableSavepoint(savepoint, f"it is {manifest.kind}, and has no tables")
     return where, manifest
 

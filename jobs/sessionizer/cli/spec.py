@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_folder, spark_master, streams_folder
+from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.json_schema import stream_schema_text
@@ -40,7 +40,7 @@ def check(
     master: Master = None,
 ) -> None:
     """Check the specs and their SQL, with --deep by Spark as well. The exit code is that of the first error."""
-    folder, platform = streams_folder(streams), home_folder(home)
+    folder, platform = specs_folder(streams), home_folder(home)
     survey = survey_streams(folder)
     specs, errors = list(survey.specs.values()), list[SessionizerError](survey.problems)
     if stream:

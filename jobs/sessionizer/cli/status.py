@@ -13,12 +13,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, streams_folder
+from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, specs_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import store_at
@@ -40,7 +40,8 @@ _COLOURS: Final = {
     State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
 }  # fmt: skip
 _COLOURS_OF_HEALTH: Final = {
-    Word.HEALTHY: "green", Word.WARNING: "cyan", Word.UNKNOWN: "yellow", Word.DEGRADED: "yellow", Word.DOWN: "red",
+    HealthWord.HEALTHY: "green", HealthWord.WARNING: "cyan", HealthWord.UNKNOWN: "yellow",
+    HealthWord.DEGRADED: "yellow", HealthWord.DOWN: "red",
 }  # fmt: skip
 _TOLD_ELSEWHERE: Final = frozenset(
     {
@@ -63,7 +64,7 @@ def status(
     home: Home = None,
 ) -> None:
     """Show the state of each stream, and a remedy for each problem."""
-    folder, platform = streams_folder(streams), home_folder(home)
+    folder, platform = specs_folder(streams), home_folder(home)
     if stream:
         found = [one_stream(platform, folder, stream)]
     else:

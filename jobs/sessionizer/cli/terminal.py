@@ -89,8 +89,8 @@ def translate_failure(stream: str, error: Exception) -> SessionizerError:
 
     from sessionizer.spark.driver.out_of_memory import words_of_this_jvm  # noqa: PLC0415
     from sessionizer.spark.failures.query_failure import classify_failure  # noqa: PLC0415
-    from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
+    from sessionizer.spark.internals.java_errors import java_message  # noqa: PLC0415
 
     if isinstance(error, AnalysisException):
-        return QueryFailed(stream, "analysis", first_line(error))
+        return QueryFailed(stream, "analysis", java_message(error))
     return classify_failure(stream, error, words_of_this_jvm)

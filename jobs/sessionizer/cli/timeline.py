@@ -13,7 +13,7 @@ from sessionizer.cli.places import AsJson, Home, Stream, home_folder, nothing_kn
 from sessionizer.cli.terminal import say
 from sessionizer.control.history.files import KEPT_MS, History, read_history
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
-from sessionizer.home.clock import describe_duration, epoch_ms, moment_of, moment_text
+from sessionizer.home.clock import DAY, HOUR, MINUTE, describe_duration, epoch_ms, moment_of, moment_text
 from sessionizer.home.control_store import store_at, unreachable
 from sessionizer.home.stream_home import StreamHome
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("time", "ev/s", "batches", "batch", *PHASES, "lag", "open", "state", "closed", "late", "refused")
 _ROWS: Final = 60
 """Number of lines with figures, about."""
-_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS: Final = {"m": MINUTE, "h": HOUR, "d": DAY}
 _NOTHING: Final = "–"
 
 

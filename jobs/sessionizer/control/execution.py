@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from sessionizer.control.plan_changes import Decided, require_approved
-from sessionizer.control.records.operation_record import Reached  # noqa: TC001  the type of a field
+from sessionizer.control.records.operation_record import OperationStage  # noqa: TC001  the type of a field
 from sessionizer.errors import LeaseLost, SessionizerError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ class Step:
     compared with a new one. ``precedes_stop``: the command runs it while the driver works, before it begins.
     """
 
-    noted: Reached | None = None
-    skipped_from: ClassVar[Reached | None] = None
+    noted: OperationStage | None = None
+    skipped_from: ClassVar[OperationStage | None] = None
     settles: ClassVar[bool] = False
     precedes_stop: ClassVar[bool] = False
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
-from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
 from sessionizer.errors import ControlUnreachable, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
@@ -46,7 +46,7 @@ class Operation:
     passes: Callable[[Exception], bool] = is_transient
     since: int = field(default_factory=epoch_ms)
 
-    def reached(self, stage: Reached) -> None:
+    def reached(self, stage: OperationStage) -> None:
         """Note that ``stage`` has been done. If a killed run noted it, the note stays as it is."""
         if not self.record.has_done(stage):
             self._write(self.record.record_step(stage, since=self.since))
@@ -67,7 +67,7 @@ class Operation:
         The desired state is restored before that note, because a user would not type a finished command again.
         """
         self._wanted_again("is over")
-        record = self.record.record_step(Reached.ACTIVATED, since=self.since, lineage_to=lineage)
+        record = self.record.record_step(OperationStage.ACTIVATED, since=self.since, lineage_to=lineage)
         record = replace(record, outcome=Ending.DONE)
         self._write(record)
         savepoint = record.savepoint or None

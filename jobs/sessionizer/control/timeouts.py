@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-SECOND: Final = 1_000
-MINUTE: Final = 60 * SECOND
 
 STARTUP_GRACE_MS: Final = 3 * MINUTE
 """Time for a start, or its first batch, to show progress. It counts from the lease (or launch), or from the last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.judge import judge_differences
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.migrations.graph import revisions_before_head
@@ -33,7 +33,7 @@ class SpecDiff:
     def between(cls, stream: str, before: Side, now: Side, unseen: Sequence[str] = ()) -> SpecDiff:
         """Judge two sides without the stream's state: any session may be open."""
         pending, revisions = new_migrations(before.spec, now.spec), frozenset(revisions_before_head())
-        found = judge(before, now, OpenState(), pending=pending, revisions=revisions)
+        found = judge_differences(before, now, OpenState(), pending=pending, revisions=revisions)
         return cls(stream, found, tuple(unseen))
 
     @property

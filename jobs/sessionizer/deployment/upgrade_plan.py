@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sessionizer.deployment.verdicts.verdict import Difference
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 UPGRADE: Final = "upgrade"
 APPLY: Final = "apply"
@@ -56,7 +56,7 @@ class UpgradeRequest:
     verb: str = UPGRADE
     accepted: tuple[str, ...] = ()
     anew: bool = False
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
     prove: bool = False
     stateless: bool = False
     on_copy: bool = False

@@ -9,7 +9,7 @@ from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns, uncounted_state
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
-from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.judge import judge_differences
 from sessionizer.deployment.verdicts.verdict import OpenState
 from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
@@ -35,7 +35,7 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
     if request.verb != UPGRADE:
         now = replace(before, spec=now.spec)
     state = open_state(home, lineage)
-    differences = judge(
+    differences = judge_differences(
         before,
         now,
         OpenState(sessions=0) if request.stateless else state,
@@ -65,7 +65,7 @@ def find_differences(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[
 
     Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
     """
-    return judge(
+    return judge_differences(
         running_side(home, lineage),
         present_side(spec),
         uncounted_state(home, lineage),

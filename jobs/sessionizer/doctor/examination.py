@@ -19,10 +19,10 @@ from sessionizer.stream_spec.loading.folder import survey_streams
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.doctor.finding import Finding
+    from sessionizer.doctor.finding import CheckResult
 
 
-def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
+def examine_installation(home: Path, streams: Path, master: str) -> Iterator[CheckResult]:
     """Yield the finding of each check. Nothing is changed, but for a file in the home and one in the control store."""
     python = driver_python()
     versions = package_versions(python, ("streaming-state", "pyspark-client", *judge.DRIVER_PACKAGES))
@@ -43,7 +43,7 @@ def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
     yield judge.judge_spark(version, master, facts.refusal_of_master(master))
 
 
-def _control(home: Path) -> Finding:
+def _control(home: Path) -> CheckResult:
     try:
         root = control_root(home)
     except SessionizerError as error:
@@ -51,6 +51,6 @@ def _control(home: Path) -> Finding:
     return judge.judge_control(uri_of(root), facts.refusal_to_write(root))
 
 
-def _streams(folder: Path) -> Finding:
+def _streams(folder: Path) -> CheckResult:
     found = survey_streams(folder)
     return judge.judge_streams(folder, found.specs, [str(each) for each in found.problems])

@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of the check ``name``: its ``level``, the fact that it ``found``, and the ``remedy``."""
 
     name: str
@@ -30,16 +30,16 @@ class Finding:
         return {"check": self.name, "level": str(self.level), "found": self.found, "remedy": self.remedy}
 
 
-def fine(name: str, found: str) -> Finding:
+def fine(name: str, found: str) -> CheckResult:
     """Return a finding that needs nothing."""
-    return Finding(name, Level.OK, found)
+    return CheckResult(name, Level.OK, found)
 
 
-def warning(name: str, found: str, remedy: str) -> Finding:
+def warning(name: str, found: str, remedy: str) -> CheckResult:
     """Return a finding that may be meant."""
-    return Finding(name, Level.WARNING, found, remedy)
+    return CheckResult(name, Level.WARNING, found, remedy)
 
 
-def problem(name: str, found: str, remedy: str) -> Finding:
+def problem(name: str, found: str, remedy: str) -> CheckResult:
     """Return a finding that must be mended."""
-    return Finding(name, Level.PROBLEM, found, remedy)
+    return CheckResult(name, Level.PROBLEM, found, remedy)

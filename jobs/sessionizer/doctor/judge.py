@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.doctor.finding import Finding, fine, problem, warning
+from sessionizer.doctor.finding import CheckResult, fine, problem, warning
 from sessionizer.launch.jars import jar_names, missing_jars, other_versions
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SHARED: Final = (
 """Variables that must be the same in all processes of Airflow."""
 
 
-def judge_python(version: tuple[int, int]) -> Finding:
+def judge_python(version: tuple[int, int]) -> CheckResult:
     """Judge the Python of this process."""
     found = f"Python {version[0]}.{version[1]}"
     if PYTHON[0] <= version <= PYTHON[1]:
@@ -36,7 +36,7 @@ def judge_python(version: tuple[int, int]) -> Finding:
     return problem("python", found, "use Python 3.11, 3.12 or 3.13")
 
 
-def judge_java(version: int | None, java: str) -> Finding:
+def judge_java(version: int | None, java: str) -> CheckResult:
     """Judge the Java at ``java``. ``version`` is None if there is none."""
     if version is None:
         return problem("java", f"no Java at {java}", "install Java 17 or 21, and set JAVA_HOME or PATH")
@@ -45,7 +45,7 @@ def judge_java(version: int | None, java: str) -> Finding:
     return problem("java", f"Java {version} ({java})", "set JAVA_HOME to Java 17 or 21")
 
 
-def judge_packages(python: str, versions: Mapping[str, str] | None) -> Finding:
+def judge_packages(python: str, versions: Mapping[str, str] | None) -> CheckResult:
     """Judge the packages in the drivers' Python. ``versions`` is None if that Python did not answer."""
     if versions is None:
         return problem("driver python", f"{python} does not run", "set SESSIONIZER_PYTHON to a Python 3.11 to 3.13")
@@ -61,7 +61,7 @@ def judge_packages(python: str, versions: Mapping[str, str] | None) -> Finding:
     return fine("driver python", f"pyspark {spark}, delta-spark {versions['delta-spark']} in {python}")
 
 
-def judge_release(ours: str, versions: Mapping[str, str] | None) -> Finding:
+def judge_release(ours: str, versions: Mapping[str, str] | None) -> CheckResult:
     """Judge whether drivers run the release of this process."""
     theirs = (versions or {}).get("streaming-state", "none")
     if theirs == ours:
@@ -69,7 +69,7 @@ def judge_release(ours: str, versions: Mapping[str, str] | None) -> Finding:
     return problem("release", f"{ours} here, {theirs} in the drivers' Python", "install the same release in both")
 
 
-def judge_jars(folder: Path, present: Sequence[str], store: ObjectStore | None = None) -> Finding:
+def judge_jars(folder: Path, present: Sequence[str], store: ObjectStore | None = None) -> CheckResult:
     """Judge the jars in ``folder``. ``store``: the object store of the data root."""
     stores = [store] if store else []
     missing, others = missing_jars(present, stores), other_versions(present)
@@ -82,7 +82,7 @@ def judge_jars(folder: Path, present: Sequence[str], store: ObjectStore | None =
     return fine("jars", f"{len(jar_names(stores))} jars in {folder}")
 
 
-def judge_home(given: str | None, home: Path, cause: str) -> Finding:
+def judge_home(given: str | None, home: Path, cause: str) -> CheckResult:
     """Judge the platform's home. ``cause``: why it cannot be written, or empty."""
     if cause:
         return problem("home", f"{home} cannot be written: {cause}", "make it writable, or set SESSIONIZER_HOME")
@@ -93,14 +93,14 @@ def judge_home(given: str | None, home: Path, cause: str) -> Finding:
     return fine("home", str(home))
 
 
-def judge_control(place: str, cause: str) -> Finding:
+def judge_control(place: str, cause: str) -> CheckResult:
     """Judge the control store. ``cause``: why no record can be created there, or empty."""
     if cause:
         return problem("control store", f"{place}: {cause}", "see to the store, or set SESSIONIZER_CONTROL")
     return fine("control store", place)
 
 
-def judge_streams(folder: Path, names: Iterable[str], problems: Sequence[str]) -> Finding:
+def judge_streams(folder: Path, names: Iterable[str], problems: Sequence[str]) -> CheckResult:
     """Judge the folder of specs: the ``names`` of sound ones, and the ``problems`` of the others."""
     if problems:
         return problem("streams", f"{folder}: {problems[0]}", "`sessionizer spec check` names every problem")
@@ -110,7 +110,7 @@ def judge_streams(folder: Path, names: Iterable[str], problems: Sequence[str]) -
     return fine("streams", f"{len(found)} in {folder}: {', '.join(found)}")
 
 
-def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> Finding:
+def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> CheckResult:
     """Judge the variables of Airflow's processes on this machine, by the name of each process."""
     if not processes:
         return warning("variables", "no process of Airflow is seen here", "run this where Airflow runs, as its user")
@@ -124,7 +124,7 @@ def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> Finding:
     return fine("variables", f"the same in {len(processes)} processes of Airflow")
 
 
-def judge_plugin(sources: Sequence[str] | None) -> Finding:
+def judge_plugin(sources: Sequence[str] | None) -> CheckResult:
     """Judge the plugin by the ``sources`` from which Airflow loads it. None: there is no Airflow in this Python."""
     if sources is None:
         return warning("plugin", "there is no Airflow in this Python", "none where only drivers run")
@@ -137,7 +137,7 @@ def judge_plugin(sources: Sequence[str] | None) -> Finding:
     return fine("plugin", sources[0])
 
 
-def judge_spark(version: str | None, master: str, refused: str) -> Finding:
+def judge_spark(version: str | None, master: str, refused: str) -> CheckResult:
     """Judge the ``spark-submit`` of drivers, and whether ``master`` answers. ``refused``: why it does not, or empty."""
     if version is None:
         return problem("spark", "there is no spark-submit on the drivers' PATH", WITH_DRIVER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessionizer.errors.tree import TerminalError, TransientError, Verdict
+from sessionizer.errors.tree import RetryEffect, TerminalError, TransientError
 
 
 class LeaseHeld(TerminalError):
@@ -10,7 +10,7 @@ class LeaseHeld(TerminalError):
 
     exit_code = 14
     title = "another process has the lease"
-    verdict = Verdict.TRANSIENT
+    verdict = RetryEffect.TRANSIENT
     remedy = (
         "wait until the process ends: `sessionizer status` tells what it does. End a driver with `sessionizer stop …`"
     )
@@ -25,7 +25,7 @@ class LeaseLost(TerminalError):
 
     exit_code = 15
     title = "another process took over the lease"
-    verdict = Verdict.TRANSIENT
+    verdict = RetryEffect.TRANSIENT
     remedy = "do nothing: the other process continues"
 
     def __init__(self, stream: str, token: int, newest: int) -> None:

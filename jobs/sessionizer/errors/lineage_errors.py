@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessionizer.errors.tree import TerminalError, TransientError, Verdict
+from sessionizer.errors.tree import RetryEffect, TerminalError, TransientError
 
 
 class StreamDrained(TerminalError):
@@ -177,7 +177,7 @@ class LineageLeft(TransientError):
 
     exit_code = 37
     title = "a lineage failed its canary"
-    verdict = Verdict.UNCLEAR
+    verdict = RetryEffect.UNCLEAR
     remedy = (
         "start the stream again, as a supervisor does: the next driver rolls back to the lineage before. The failed "
         "one is kept so that you can inspect it"

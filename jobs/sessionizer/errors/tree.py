@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 
-class Verdict(StrEnum):
+class RetryEffect(StrEnum):
     """The effect of a retry."""
 
     TERMINAL = "terminal"
@@ -26,7 +26,7 @@ class SessionizerError(Exception):
 
     exit_code: ClassVar[int] = 1
     title: ClassVar[str] = "the command failed"
-    verdict: ClassVar[Verdict] = Verdict.UNCLEAR
+    verdict: ClassVar[RetryEffect] = RetryEffect.UNCLEAR
     for_good: ClassVar[bool] = False
     remedy: str = "correct what the message says, then try again"
 
@@ -40,7 +40,7 @@ class TerminalError(SessionizerError):
 
     exit_code = 10
     title = "the command is refused"
-    verdict = Verdict.TERMINAL
+    verdict = RetryEffect.TERMINAL
     remedy = "correct what the message says"
 
 
@@ -49,5 +49,5 @@ class TransientError(SessionizerError):
 
     exit_code = 20
     title = "a service does not answer"
-    verdict = Verdict.TRANSIENT
+    verdict = RetryEffect.TRANSIENT
     remedy = "check the service that the message names"

@@ -8,7 +8,7 @@ from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause,
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
 from sessionizer.fleet.health.supervision_rules import has_newer_driver
 from sessionizer.home.clock import clock_time, describe_duration
@@ -128,7 +128,7 @@ def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     if cause.for_good:
         return ""
     how = _wake(name) if supervised else f"`sessionizer run {name}`"
-    if cause.verdict is Verdict.TERMINAL:
+    if cause.verdict is RetryEffect.TERMINAL:
         return f", then {how}"
     return f"; to resume: {how}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.control.status.unfinished_operation import abandon_command
-from sessionizer.home.clock import clock_time
+from sessionizer.home.clock import DAY, clock_time
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
 
-TOLD_FOR_MS: Final = 24 * 3_600_000
+TOLD_FOR_MS: Final = DAY
 """Ms for which ``status`` shows an abandoned operation."""
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE
-from sessionizer.control.timeouts import LAG_LIMIT_MS, MINUTE
+from sessionizer.control.timeouts import LAG_LIMIT_MS
 from sessionizer.fleet.health.facts import WINDOW_MS, HealthFacts
 from sessionizer.fleet.health.judge import judge_health
+from sessionizer.home.clock import MINUTE
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:

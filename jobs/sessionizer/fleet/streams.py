@@ -27,8 +27,8 @@ from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.canary_watch import failure_of, standing_line
-from sessionizer.lineage.canary.judge import Outcome, late_backlog_line
+from sessionizer.lineage.canary.canary_watch import canary_failure, standing_line
+from sessionizer.lineage.canary.judge import CanaryOutcome, late_backlog_line
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, load_stream, spec_files
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _canary_line(home: StreamHome, canary: CanaryRecord) -> str:
         line = standing_line(canary, BatchLog(home.lineage(canary.lineage).batches).life)
     except SessionizerError as error:
         return f"the figures of its canary are unknown: {error}"
-    return f"{line} → {remedy_for(failure_of(home, canary))}" if canary.outcome is Outcome.FAILED else line
+    return f"{line} → {remedy_for(canary_failure(home, canary))}" if canary.outcome is CanaryOutcome.FAILED else line
 
 
 def view_home(home: StreamHome) -> StreamView:

@@ -8,7 +8,12 @@ from typing import Final
 
 from sessionizer.errors import InvalidSpec
 
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+SECOND: Final = 1_000
+"""A second in milliseconds. So are the longer units."""
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+_UNITS: Final = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
 
 
 def epoch_ms() -> int:

@@ -29,7 +29,7 @@ from sessionizer.home.data_access import (
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.disk_space import is_away
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.json_file import Reading, format_json, parse_object, unread, write_json
+from sessionizer.home.json_file import Reading, failed_reading, format_json, parse_object, write_json
 from sessionizer.home.roots import ON_HADOOP, store_path
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def examine_data_json(path: DataPath) -> Reading[JsonObject]:
     except OSError as error:
         if is_away(error):
             raise translate_refusal(path, _A_FILE, error) from error
-        return unread(path, error)
+        return failed_reading(path, error)
     return parse_object(path, content)
 
 

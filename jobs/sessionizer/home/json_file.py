@@ -68,11 +68,11 @@ def examine_json(path: ControlPath) -> Reading[JsonObject]:
     except (FileNotFoundError, NotADirectoryError):
         return Reading()
     except OSError as error:
-        return unread(path, error, away=store_at(path).is_away(error))
+        return failed_reading(path, error, away=store_at(path).is_away(error))
     return parse_object(path, content)
 
 
-def unread(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
+def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
     """Return the reading of a file that exists and cannot be read because of ``error``."""
     return Reading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.descriptions import OPERATOR_FILE, SCHEMA_FILE
 from sessionizer.checkpoint.names import STATE
-from sessionizer.inspection.finding import ELSEWHERE, GONE, Effect, Finding, removal_steps
+from sessionizer.inspection.finding import ELSEWHERE, GONE, CheckpointDamage, Effect, removal_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 
 
-def find_damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_descriptions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield every damage of the descriptions."""
     yield from _operators(checkpoint)
     yield from _schemas(checkpoint)
 
 
-def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _operators(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield the damage of the operators' descriptions."""
     for name, wrong in checkpoint.wrong.items():
         if OPERATOR_FILE.fullmatch(name):
@@ -41,15 +41,15 @@ def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield _description(checkpoint, f"{STATE}/{operator}/_metadata/{name}", GONE)
 
 
-def _description(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+def _description(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
     if "/_metadata/v2/" in name:  # of a transformWithState: it names the files of its schema
-        return Finding(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
+        return CheckpointDamage(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
     follows = "Spark's state reader cannot read the state"
     remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
-    return Finding(name, wrong, Effect.PAST, follows, remedy, removal_steps(checkpoint.files, name))
+    return CheckpointDamage(name, wrong, Effect.PAST, follows, remedy, removal_steps(checkpoint.files, name))
 
 
-def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _schemas(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     for name, wrong in checkpoint.wrong.items():
         if SCHEMA_FILE.fullmatch(name):
             yield _schema(checkpoint, name, wrong)
@@ -63,13 +63,13 @@ def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
                 yield _schema(checkpoint, name, GONE)
 
 
-def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
     follows = "Spark cannot read the rows of the state"
     if "/_stateSchema/" in name:
-        return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+        return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
     remedy = (
         "remove it and Hadoop's checksum of it: the query writes it again when it starts, from its own plan. Start "
         "exactly the query that ran before, because Spark does not compare the two"
     )
     effect = Effect.PAST if wrong == GONE else Effect.STOPS
-    return Finding(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))
+    return CheckpointDamage(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))

@@ -13,9 +13,9 @@ from sessionizer.inspection.finding import (
     ELSEWHERE,
     GONE,
     LEAVE,
+    CheckpointDamage,
     Effect,
-    Finding,
-    Step,
+    RemedyStep,
     list_batch_files,
     missing_checksum,
     removal_steps,
@@ -35,7 +35,7 @@ _MOST_GONE: Final = 1000
 """Most parts of a list of files that are reported as missing after the newest one."""
 
 
-def find_damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_logs(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield every damage of the logs."""
     yield from _metadata(checkpoint)
     yield from _offsets(checkpoint)
@@ -51,7 +51,7 @@ def _effect(checkpoint: Checkpoint, name: str) -> Effect:
     return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
 
 
-def _metadata(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _metadata(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     wrong = checkpoint.wrong.get(METADATA) if METADATA in checkpoint.files.sizes else GONE
     if wrong is None or checkpoint.begun is None:
         return
@@ -60,10 +60,10 @@ def _metadata(checkpoint: Checkpoint) -> Iterator[Finding]:
         "driver's log. With another id the query continues too, but a sink that knows batches by the id (Delta's own) "
         "may write one twice"
     )
-    yield Finding(METADATA, wrong, _effect(checkpoint, METADATA), "Spark does not have the query's id", remedy)
+    yield CheckpointDamage(METADATA, wrong, _effect(checkpoint, METADATA), "Spark does not have the query's id", remedy)
 
 
-def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _offsets(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     begun, there = checkpoint.begun, checkpoint.files.numbered(OFFSETS)
     commits = checkpoint.files.numbered(COMMITS)
     last = max([*there, *commits], default=None)
@@ -80,10 +80,10 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield _offsets_before(checkpoint, batch, name, wrong)
         else:
             follows = f"batch {batch} cannot be restored, and its state cannot be read"
-            yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
+            yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
 
 
-def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
+def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
     """Return the finding about the offsets of the newest batch."""
     steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
@@ -91,26 +91,26 @@ def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> 
         f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more than "
         "before. A sink that skips a batch by its number would lose the rest, so make it forget the batch"
     )
-    return Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
+    return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
 
 
-def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
+def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
     """Return the finding about the offsets of the batch before the newest, which Spark also reads when it starts."""
     newest = f"{OFFSETS}/{batch + 1}"
     follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
     if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
-        return Finding(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
+        return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
     if name in checkpoint.altered:
         follows = (
             f"Spark looks for it when it starts. Its content does not matter, because batch {batch + 1} is committed"
         )
-        return Finding(name, wrong, Effect.PAST, follows, LEAVE)
-    steps = (*removal_steps(checkpoint.files, name), Step(name, newest))
+        return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+    steps = (*removal_steps(checkpoint.files, name), RemedyStep(name, newest))
     remedy = f"put a copy of {newest} there, because batch {batch + 1} is committed and Spark only looks for the file"
-    return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
 
 
-def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _commits(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     there, committed = checkpoint.files.numbered(COMMITS), checkpoint.committed
     if committed is None:
         return
@@ -123,13 +123,13 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
             remedy = f"remove it: {_AGAIN}"
             follows = f"Spark cannot tell that batch {batch} is committed"
             steps = removal_steps(checkpoint.files, *list_batch_files(checkpoint, batch))
-            yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
+            yield CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
             follows = f"the state of batch {batch} cannot be read"
-            yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
+            yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
 
 
-def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
+def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield the damage of the files that a source has listed."""
     for source, parts in checkpoint.listed.items():
         newest = checkpoint.newest
@@ -147,7 +147,7 @@ def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield _part_of_list(checkpoint, name, wrong, is_last=part == until)
 
 
-def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> Finding:
+def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> CheckpointDamage:
     source = name.split("/")[1]
     remedy = (
         'write its lines again, one for each file that it had ({"path":…,"timestamp":…,"batchId":…}), without '
@@ -155,14 +155,14 @@ def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: boo
     )
     if wrong == GONE and is_last:
         follows = f"source {source} gives its number, which counts as read, to the next files: they are never read"
-        return Finding(name, wrong, Effect.WRONG, follows, remedy)
+        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
     if name in checkpoint.altered:
         follows = f"source {source} takes files in it for new ones, and reads them again"
-        return Finding(name, wrong, Effect.WRONG, follows, remedy)
-    return Finding(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
+        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
+    return CheckpointDamage(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
 
 
-def find_left_checksums(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_left_checksums(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield a finding for each missing file whose checksum exists."""
     for checksum in checkpoint.files.sizes:
         folder, slash, own = checksum.rpartition("/")
@@ -177,10 +177,10 @@ def find_left_checksums(checkpoint: Checkpoint) -> Iterator[Finding]:
             remedy = f"remove {checksum} as well, so that Spark can write the file again"
             follows = "Spark cannot write the file again under that name"
             wrong = f"{GONE}, and Hadoop's checksum of it is there"
-            yield Finding(name, wrong, Effect.STOPS, follows, remedy, (Step(checksum),))
+            yield CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, (RemedyStep(checksum),))
         else:
             follows = "its batch cannot be read"
-            yield Finding(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
+            yield CheckpointDamage(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
 
 
 def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:

@@ -14,8 +14,8 @@ from sessionizer.inspection.finding import (
     ELSEWHERE,
     GONE,
     LEAVE,
+    CheckpointDamage,
     Effect,
-    Finding,
     list_batch_files,
     missing_checksum,
     removal_steps,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sessionizer.inspection.checkpoint_read import Checkpoint
 
 
-def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
+def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
     """Yield every damage of the files with rows."""
     told: set[str] = set()
     committed = checkpoint.committed
@@ -44,7 +44,7 @@ def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield _describe_unused_file(checkpoint, name, wrong)
 
 
-def _find_earlier_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
+def _find_earlier_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
     """Yield missing files of kept batches. Spark itself has removed the files before the first whole version."""
     if place not in checkpoint.stores:
         return
@@ -68,7 +68,7 @@ def _places(checkpoint: Checkpoint) -> list[StorePlace]:
     return sorted(found)
 
 
-def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
+def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
     """Yield the damage that prevents loading the state after the newest committed batch, or changes how it loads."""
     version = committed + 1
     chain = checkpoint.chain(place, version)
@@ -82,7 +82,9 @@ def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: in
             yield from _snapshot(checkpoint, place, file.name, can_do_without=not bad)
 
 
-def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool) -> Iterator[Finding]:
+def _snapshot(
+    checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool
+) -> Iterator[CheckpointDamage]:
     """Yield the findings about a damaged whole version, or about one of the files that it leaves to others."""
     shared = checkpoint.shared.get(snapshot, ())
     culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
@@ -91,19 +93,21 @@ def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_d
         if can_do_without:
             partition = f"the state of partition {place.partition}"
             follows = f"Spark loads {partition} from an older snapshot and the changes since"
-            yield Finding(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
+            yield CheckpointDamage(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
         else:
-            yield Finding(name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE)
+            yield CheckpointDamage(
+                name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE
+            )
 
 
-def _find_unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
+def _find_unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[CheckpointDamage]:
     """Yield the files of a version without a checksum, if others of it have one."""
     has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
     for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
         yield missing_checksum(f"{name}{CHECKSUM}")
 
 
-def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> Finding:
+def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> CheckpointDamage:
     follows = f"the state of partition {place.partition} after batch {chain.version - 1} cannot be loaded"
     last = chain.version - 1
     alone = checkpoint.chain(place, last)
@@ -116,18 +120,18 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
         steps = removal_steps(
             checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
         )
-        return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
-    return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+        return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
 
 
-def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
     if name.endswith(CHECKSUM):
         return _checksum(checkpoint, name, wrong)
     follows = "the state of its batches cannot be read"
-    return Finding(name, wrong, Effect.PAST, follows, LEAVE)
+    return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
 
 
-def _checksum(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+def _checksum(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
     follows = "Spark cannot check the file beside it, and does not load it"
     remedy = "remove it: Spark loads a file without a checksum as it is"
-    return Finding(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, name))
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, name))

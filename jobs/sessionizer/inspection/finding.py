@@ -36,7 +36,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RemedyStep:
     """Step of a remedy: remove a file, or put a copy of ``source`` in its place.
 
     Names are relative to the checkpoint.
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckpointDamage:
     """Damage of one file. ``steps``: the part of the remedy that can be done by hand, in this order, if any."""
 
     file: str
@@ -58,13 +58,13 @@ class Finding:
     effect: Effect
     follows: str
     remedy: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RemedyStep, ...] = ()
 
 
-def removal_steps(files: Files, *names: str) -> tuple[Step, ...]:
+def removal_steps(files: Files, *names: str) -> tuple[RemedyStep, ...]:
     """Return the steps that remove files, with Hadoop's checksums of them."""
     wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
-    return tuple(Step(name) for name in wanted)
+    return tuple(RemedyStep(name) for name in wanted)
 
 
 def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
@@ -82,6 +82,8 @@ def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
     return [f"{COMMITS}/{batch}", *stale]
 
 
-def missing_checksum(checksum: str) -> Finding:
+def missing_checksum(checksum: str) -> CheckpointDamage:
     """Return the finding about a missing checksum of Spark's."""
-    return Finding(checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it")
+    return CheckpointDamage(
+        checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it"
+    )

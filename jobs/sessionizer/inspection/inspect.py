@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sessionizer.checkpoint.descriptions import Operator
     from sessionizer.checkpoint.files import Files
     from sessionizer.home.roots import DataPath
-    from sessionizer.inspection.finding import Finding
+    from sessionizer.inspection.finding import CheckpointDamage
 
 _ORDER: Final = list(Effect)
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -33,7 +33,7 @@ class Inspection:
     """Contents of a checkpoint, and its damage."""
 
     checkpoint: Checkpoint
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckpointDamage, ...]
 
     @property
     def harmful(self) -> int:
@@ -138,9 +138,9 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
     return read_consistently(checkpoint, read)
 
 
-def damages(checkpoint: Checkpoint) -> list[Finding]:
+def damages(checkpoint: Checkpoint) -> list[CheckpointDamage]:
     """Return one finding for each damaged or missing file, the worst first."""
-    found: dict[str, Finding] = {}
+    found: dict[str, CheckpointDamage] = {}
     for finding in (
         *find_damaged_logs(checkpoint),
         *find_damaged_descriptions(checkpoint),

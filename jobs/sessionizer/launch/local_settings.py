@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def is_local(master: str) -> bool:
+def is_local_master(master: str) -> bool:
     """Whether Spark runs on this machine alone: ``local[4]``, and ``local-cluster[2,1,1024]`` as well."""
     return master.startswith("local")
 

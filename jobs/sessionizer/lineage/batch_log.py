@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, require_known_format
-from sessionizer.lineage.figures import BatchFacts, Figures
+from sessionizer.lineage.figures import BatchFacts, BatchFigures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,11 +30,11 @@ class BatchLog:
         kept = read_json(file) or {}
         require_known_format(file, kept)
         try:
-            self._earlier = Figures.from_json(kept.get(_EARLIER, {}))
+            self._earlier = BatchFigures.from_json(kept.get(_EARLIER, {}))
             self._batches = [BatchFacts.from_json(batch) for batch in kept.get(_BATCHES, [])]
-            self._first = Figures.from_json(kept.get(_FIRST, {}))
+            self._first = BatchFigures.from_json(kept.get(_FIRST, {}))
         except (AttributeError, TypeError, ValueError):  # figures only: no reason to keep a stream from going on
-            self._earlier, self._batches, self._first = Figures(), [], Figures()
+            self._earlier, self._batches, self._first = BatchFigures(), [], BatchFigures()
         self._written = _batches_by_table(kept.get(_WRITTEN))
         self._accepted = _names(kept.get(_ACCEPTED))
 
@@ -44,14 +44,14 @@ class BatchLog:
         return self._added
 
     @property
-    def life(self) -> Figures:
+    def life(self) -> BatchFigures:
         """Figures of every batch of the lineage."""
         return self._earlier.and_those_of(self._batches)
 
     @property
-    def recent(self) -> Figures:
+    def recent(self) -> BatchFigures:
         """Figures of the newest batches."""
-        return Figures.of(self._batches)
+        return BatchFigures.of(self._batches)
 
     @property
     def kept_batches(self) -> Mapping[int, BatchFacts]:
@@ -59,7 +59,7 @@ class BatchLog:
         return {batch.batch_id: batch for batch in self._batches}
 
     @property
-    def first(self) -> Figures:
+    def first(self) -> BatchFigures:
         """Sum of the first batches of the lineage, as many as are kept one by one."""
         return self._first
 
@@ -88,8 +88,8 @@ class BatchLog:
         self._earlier = self._earlier.and_those_of(batches[:-KEPT])
         self._batches = batches[-KEPT:]
         self._added += 1
-        if self._earlier == Figures():
-            self._first = Figures.of(self._batches)
+        if self._earlier == BatchFigures():
+            self._first = BatchFigures.of(self._batches)
         self.note_rows(facts.batch_id, tables)
 
     def note_rows(self, batch_id: int, tables: Collection[str]) -> None:

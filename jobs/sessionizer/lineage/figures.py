@@ -41,7 +41,7 @@ def lag_behind(now_ms: int, watermark_ms: int | None, delay_ms: int) -> int | No
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figures(JsonRecord):
+class BatchFigures(JsonRecord):
     """Figures of consecutive batches: counts are sums, ``batches`` counts those that read something.
 
     ``open_before`` is of the first, ``open_after`` and ``held_bytes`` are of the last. Lags (ms) are of batches that

@@ -71,7 +71,7 @@ def present_versions() -> dict[str, str]:
     return {RELEASE: sessionizer.__version__, PYTHON: platform.python_version(), **_installed_versions()}
 
 
-def line_of(version: str) -> str:
+def release_line(version: str) -> str:
     """Return the line of a version: its first two numbers, as in ``4.2``."""
     return ".".join(version.split(".")[:2])
 
@@ -112,7 +112,7 @@ def require_same_engine(home: StreamHome, lineage: str) -> None:
 def other_line(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
     """Return the first program of the engine that is on another line, with both versions, None if there is none."""
     for name in ENGINE:
-        if name in kept and name in now and line_of(kept[name]) != line_of(now[name]):
+        if name in kept and name in now and release_line(kept[name]) != release_line(now[name]):
             return name, kept[name], now[name]
     return None
 

@@ -40,7 +40,7 @@ class Revision:
     downgrade: Change | None = None
 
 
-def line_of(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
+def line_of_revisions(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
     """Return the revisions in order. Raises BrokenRevisions unless they make one line."""
     known = {each.revision: each for each in revisions}
     after: dict[str | None, list[str]] = {}
@@ -65,7 +65,7 @@ def order_revisions() -> tuple[Revision, ...]:
     """Return the released revisions in order. Raises BrokenRevisions."""
     names = [found.name for found in pkgutil.iter_modules(versions.__path__)]
     modules = [importlib.import_module(f"{versions.__name__}.{name}") for name in sorted(names)]
-    return line_of(
+    return line_of_revisions(
         Revision(each.revision, each.down_revision, each.upgrade, getattr(each, "downgrade", None)) for each in modules
     )
 

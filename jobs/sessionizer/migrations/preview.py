@@ -23,7 +23,7 @@ class MergedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MigratedSample:
     """An open event ``before`` and ``after`` the migrations, as JSON. ``after`` is None if it leaves."""
 
     before: Mapping[str, Any]
@@ -62,7 +62,7 @@ class Preview:
     split_keys: int
     duplicates: int
     collisions: tuple[MergedKey, ...]
-    samples: tuple[Sample, ...]
+    samples: tuple[MigratedSample, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview as JSON."""

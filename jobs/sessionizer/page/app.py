@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
 from collections.abc import Set as AbstractSet  # noqa: TC003  as above
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 
 from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import DAY, HOUR, MINUTE
 from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
 from sessionizer.page.answers import ASSETS, answer_error, answer_file, answer_json
 from sessionizer.page.reader import PageReader  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.page.row_routes import add_row_routes
-
-HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
 
     def stream(
         dag_id: str,
-        span: Annotated[int, Query(ge=60_000, le=7 * 24 * HOUR_MS)] = 6 * HOUR_MS,
+        span: Annotated[int, Query(ge=MINUTE, le=7 * DAY)] = 6 * HOUR,
         begin: Annotated[int, Query(ge=0)] = 0,
         offers: dict[str, Any] = of_stream,
     ) -> Response:

@@ -10,6 +10,7 @@ from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, conden
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.home.clock import DAY
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
 
-DAY_MS: Final = 86_400_000
 POINTS: Final = 360
 """Points of a chart, about."""
 
@@ -32,7 +32,7 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
     seen = view.driver
     beat = seen.heartbeat if seen else None
     desired = seen.desired.to_json() if seen else None
-    today = [mark for mark in marks if mark.at >= now - DAY_MS]
+    today = [mark for mark in marks if mark.at >= now - DAY]
     is_working = seen is not None and seen.state is State.RUNNING
     return {
         "stream": view.name,

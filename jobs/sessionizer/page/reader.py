@@ -14,7 +14,7 @@ from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.cached_value import CachedValue
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
 from sessionizer.lineage.active import locate_data
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FRESH_MS: Final = 2_000
 """Milliseconds for which the table of the fleet is shared by its readers."""
-LEAST_SPAN_MS: Final = 10 * 60_000
+LEAST_SPAN_MS: Final = 10 * MINUTE
 SETTLED_MS: Final = 2_000
 """Milliseconds after which an unchanged file counts as written."""
 

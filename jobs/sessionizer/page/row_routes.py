@@ -19,7 +19,7 @@ from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
 from sessionizer.fleet.lookup.samples import read_refused_rows
 from sessionizer.fleet.streams import find_view
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import DAY, HOUR, MINUTE, epoch_ms
 from sessionizer.home.names import is_name, parse_supervising_dag
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.answers import answer_json
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from sessionizer.page.reader import PageReader
 
 LINES_SHOWN = 200
-HOUR_MS = 3_600_000
-WEEK_MS = 7 * 24 * HOUR_MS
 
 
 def add_row_routes(app: FastAPI, reader: PageReader, rights: Sequence[Any]) -> None:
@@ -61,7 +59,7 @@ def add_row_routes(app: FastAPI, reader: PageReader, rights: Sequence[Any]) -> N
         key = unquote(x_key)
         return answer_json(find_key(home.name, key, places, ask_driver(home, key)))
 
-    def refused(dag_id: str, span: Annotated[int, Query(ge=60_000, le=WEEK_MS)] = 6 * HOUR_MS) -> Response:
+    def refused(dag_id: str, span: Annotated[int, Query(ge=MINUTE, le=7 * DAY)] = 6 * HOUR) -> Response:
         """Return the refused rows of the last ``span`` ms: counts by reason, and the newest rows of each."""
         home = _home(reader, dag_id)
         return answer_json(read_refused_rows(home.name, _places(reader, home), epoch_ms() - span))

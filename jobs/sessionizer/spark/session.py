@@ -18,7 +18,7 @@ from sessionizer.home.object_stores import hadoop_settings
 from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
-from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
+from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def class_path(master: str) -> dict[str, str]:
     them for every session, and every streaming query is a session. Spark also closes the class loader of an old session
     with a query of a new one still in it.
     """
-    if is_local(master):
+    if is_local_master(master):
         return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}
     return {"spark.jars": ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))}
 
@@ -155,7 +155,7 @@ def spark_session(
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        if is_local(master):
+        if is_local_master(master):
             settings |= {**launch_settings(jar_folder()), **_local_settings(local_data=local_data)}
             settings |= {"spark.ui.showConsoleProgress": "false"}
         else:
@@ -181,7 +181,7 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
         raise
 
 
-def java_version(spark: SparkSession) -> str:
+def jvm_version(spark: SparkSession) -> str:
     """Return the version of the JVM that Spark runs in."""
     row = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version') version").first()
     return str(row.version) if row else ""
@@ -190,7 +190,7 @@ def java_version(spark: SparkSession) -> str:
 def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
     """Set local settings once the master is known, which under spark-submit is only now. Submitted settings win."""
     submitted = spark.sparkContext.getConf()
-    if not is_local(spark.sparkContext.master or ""):
+    if not is_local_master(spark.sparkContext.master or ""):
         return
     for name, value in _local_settings(local_data=local_data).items():
         if submitted.get(name) is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, read_operations
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, read_operations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.batch_log import BatchLog
 
@@ -63,4 +63,4 @@ def estimate_downtime(verb: str, operations: Sequence[OperationRecord], held_byt
 def seconds_down(record: OperationRecord) -> float:
     """Add up what the steps took after the driver had ended."""
     steps = (part.split() for part in record.seconds.split(", "))
-    return sum(float(seconds) for step, seconds in steps if step != Reached.STOPPED)
+    return sum(float(seconds) for step, seconds in steps if step != OperationStage.STOPPED)

@@ -12,7 +12,7 @@ from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     Ending,
     OperationRecord,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
 )
@@ -142,7 +142,7 @@ def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
 
     A driver may have written a spec since the approval, but none since ``saved`` was noted, because it had ended.
     """
-    if not record.has_done(Reached.SAVED):
+    if not record.has_done(OperationStage.SAVED):
         return False
     kept = SPEC_FILE.of(home, record.lineage_from).require()
     return kept is not None and kept.since >= record.step_at

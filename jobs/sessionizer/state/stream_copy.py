@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import list_entries, remove_tree
 from sessionizer.home.disk.local_files import make_private
 from sessionizer.home.json_record import json_digest
@@ -34,7 +34,7 @@ COPIES: Final = "copies"
 _SPECS: Final = "specs"
 _REMOVES_FILES: Final = frozenset({"cleansource", "sourcearchivedir"})
 """Options of a source of files, in lower case, by which Spark removes the files that it has read."""
-_LEFT_FOR_MS: Final = 24 * 3_600_000
+_LEFT_FOR_MS: Final = DAY
 """Age (ms) at which an unfinished copy belongs to a command that was killed."""
 
 

@@ -8,7 +8,7 @@ from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.stream_spec.document.names import EVENT_FIELDS
 from sessionizer.stream_spec.document.value_schema import IN_BYTES
 from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
-from sessionizer.stream_spec.sql_words import NAMES, Kind, words_of
+from sessionizer.stream_spec.sql_words import NAMES, WordKind, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def _declared_columns(ddl: str) -> dict[str, str] | None:
     depth, name = 0, ""
     for word in words_of(ddl):
         depth += word.is_symbol("(", "<") - word.is_symbol(")", ">")
-        if word.kind is Kind.UNKNOWN or depth < 0:
+        if word.kind is WordKind.UNKNOWN or depth < 0:
             return None
         if word.is_symbol(",") and not depth and name:
             name = ""

@@ -23,12 +23,12 @@ from sessionizer.stream_spec.sql_functions import (
     SCALAR,
     VARYING,
 )
-from sessionizer.stream_spec.sql_words import NAMES, Kind, calls, find_closing, find_qualified_name, words_of
+from sessionizer.stream_spec.sql_words import NAMES, WordKind, calls, find_closing, find_qualified_name, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from sessionizer.stream_spec.sql_words import Word
+    from sessionizer.stream_spec.sql_words import SqlWord
 
 HIDDEN_COLUMN: Final = "_metadata"
 """A column that Spark adds: the place of the row's file and the time of its last change."""
@@ -82,7 +82,7 @@ def refuse_sql(sql: str, scope: Scope) -> str | None:
         return "an expression without ${…}, because Spark would replace it by a variable of the driver"
     words = words_of(sql)
     for word in words:
-        if word.kind is Kind.UNKNOWN:
+        if word.kind is WordKind.UNKNOWN:
             return f"an expression of plain words, not {word.written!r}"
     refusals = (*_queries(words), *_windows(words, scope), *_calls(words, scope), *_names(words, scope))
     return next(iter(refusals), None) or _moment(words, scope)
@@ -93,31 +93,33 @@ def show_columns(columns: Iterable[str]) -> str:
     return ", ".join(name for name in columns if not name.startswith("_"))
 
 
-def _queries(words: Sequence[Word]) -> Iterator[str]:
+def _queries(words: Sequence[SqlWord]) -> Iterator[str]:
     """Yield a refusal of each word that begins a query. A query is always the first in brackets."""
     for at, word in enumerate(words):
         if word.is_name("select", "using"):
             yield _NO_QUERY
         elif word.is_name("from", "with", "table", "values", "map", "reduce") and 0 < at < len(words) - 1:
             behind = words[at + 1]
-            follows = behind.kind is not Kind.SYMBOL or (behind.is_symbol("(") and not word.is_name("map", "reduce"))
+            follows = behind.kind is not WordKind.SYMBOL or (
+                behind.is_symbol("(") and not word.is_name("map", "reduce")
+            )
             signed = word.is_name("values") and behind.is_symbol("-", "+", "~", "!")
             if words[at - 1].is_symbol("(") and (follows or signed):
                 yield _NO_QUERY
 
 
-def _windows(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+def _windows(words: Sequence[SqlWord], scope: Scope) -> Iterator[str]:
     for before, word in pairwise(words):
         if word.is_name("over") and (before.is_symbol(")") or before.is_name("nulls")):
             over_events = "an aggregate of the session's events, not a window over them"
             yield over_events if scope.measure else "an expression over the row alone, with no window"
 
 
-def _calls(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+def _calls(words: Sequence[SqlWord], scope: Scope) -> Iterator[str]:
     for at, word in enumerate(words):
         if word.is_symbol("(") and at and words[at - 1].is_symbol(")", "]"):
             yield "functions of Spark itself, not the result of a call"
-        if word.kind is Kind.NUMBER and at + 1 < len(words) and words[at + 1].is_symbol("("):
+        if word.kind is WordKind.NUMBER and at + 1 < len(words) and words[at + 1].is_symbol("("):
             yield f"functions of Spark itself, not {word.written}"
         if not calls(words, at):
             continue
@@ -152,14 +154,14 @@ def _function(name: str, scope: Scope) -> str | None:
     return next((reason for names, reason in reasons if name in names), f"functions of Spark itself, not {name}")
 
 
-def _names(words: Sequence[Word], scope: Scope) -> Iterator[str]:
+def _names(words: Sequence[SqlWord], scope: Scope) -> Iterator[str]:
     """Yield a refusal of each bare word that is no column, and of one that Spark takes for something else."""
     excused = _types_and_aliases(words) | _parameters(words)
     variables = {words[at].name for at in _parameters(words)}
     for at, word in enumerate(words):
         if word.kind not in NAMES or calls(words, at) or _is_field(words, at) or at in excused:
             continue
-        if scope.has(word.name) or word.name in variables or (word.kind is Kind.NAME and word.name in _LANGUAGE):
+        if scope.has(word.name) or word.name in variables or (word.kind is WordKind.NAME and word.name in _LANGUAGE):
             continue
         if scope.columns is not None:
             means = {**dict.fromkeys(MOMENTARY, f"{word.name}()"), HIDDEN_COLUMN: "a hidden column of files"}
@@ -167,12 +169,12 @@ def _names(words: Sequence[Word], scope: Scope) -> Iterator[str]:
             yield f"a column: {show_columns(scope.columns)}. None is called {word.name}{taken}"
 
 
-def _is_field(words: Sequence[Word], at: int) -> bool:
+def _is_field(words: Sequence[SqlWord], at: int) -> bool:
     # the point behind a number is part of it
-    return at > 1 and words[at - 1].is_symbol(".", ":") and words[at - 2].kind is not Kind.NUMBER
+    return at > 1 and words[at - 1].is_symbol(".", ":") and words[at - 2].kind is not WordKind.NUMBER
 
 
-def _types_and_aliases(words: Sequence[Word]) -> set[int]:
+def _types_and_aliases(words: Sequence[SqlWord]) -> set[int]:
     """Return positions of types, new names and schemas: after ``as``, ``::``, ``collate``, before ``=>``, calls."""
     found = {at for at, word in enumerate(words[1:]) if word.is_symbol("=>")}
     for call in range(len(words)):
@@ -191,7 +193,7 @@ def _types_and_aliases(words: Sequence[Word]) -> set[int]:
     return found
 
 
-def _parameters(words: Sequence[Word]) -> set[int]:
+def _parameters(words: Sequence[SqlWord]) -> set[int]:
     """Return the positions of the names that lambdas give: ``x -> …`` and ``(x, y) -> …``."""
     found: set[int] = set()
     for at, word in enumerate(words):
@@ -205,11 +207,11 @@ def _parameters(words: Sequence[Word]) -> set[int]:
     return {at for at in found if words[at].kind in NAMES}
 
 
-def _moment(words: Sequence[Word], scope: Scope) -> str | None:
+def _moment(words: Sequence[SqlWord], scope: Scope) -> str | None:
     """Return the refusal of a text such as 'now' that Spark may read as a date or time."""
     if not any(_may_be_time(words, at, scope) for at in range(len(words))):
         return None
-    for is_text, group in groupby(words, lambda word: word.kind is Kind.TEXT):
+    for is_text, group in groupby(words, lambda word: word.kind is WordKind.TEXT):
         texts = list(group)
         # Spark joins texts side by side
         if is_text and _SPECIAL.fullmatch("".join(word.value for word in texts)):
@@ -217,10 +219,10 @@ def _moment(words: Sequence[Word], scope: Scope) -> str | None:
     return None
 
 
-def _may_be_time(words: Sequence[Word], at: int, scope: Scope) -> bool:
+def _may_be_time(words: Sequence[SqlWord], at: int, scope: Scope) -> bool:
     """Tell whether the word at ``at`` may make a date or time of a text beside it."""
     word = words[at]
-    if word.kind is Kind.TEXT:
+    if word.kind is WordKind.TEXT:
         # the schema of a parsed text, or a part of 'to' 'day'
         return _TIME.search(word.value) is not None and not _SPECIAL.fullmatch(word.value)
     if word.kind not in NAMES or _is_field(words, at):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Kind(StrEnum):
+class WordKind(StrEnum):
     """The kinds of words."""
 
     TEXT = "text"
@@ -26,14 +26,14 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-NAMES: Final = (Kind.NAME, Kind.QUOTED_NAME)
+NAMES: Final = (WordKind.NAME, WordKind.QUOTED_NAME)
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SqlWord:
     """A word of SQL as written, at positions ``start`` to ``end`` of the text."""
 
-    kind: Kind
+    kind: WordKind
     written: str
     start: int
     end: int
@@ -41,7 +41,7 @@ class Word:
     @property
     def name(self) -> str:
         """The word in lower case and without quotes."""
-        bare = self.written[1:-1].replace("``", "`") if self.kind is Kind.QUOTED_NAME else self.written
+        bare = self.written[1:-1].replace("``", "`") if self.kind is WordKind.QUOTED_NAME else self.written
         return bare.lower()
 
     @property
@@ -53,11 +53,11 @@ class Word:
 
     def is_symbol(self, *symbols: str) -> bool:
         """Whether it is a symbol among ``symbols``."""
-        return self.kind is Kind.SYMBOL and self.written in symbols
+        return self.kind is WordKind.SYMBOL and self.written in symbols
 
     def is_name(self, *names: str) -> bool:
         """Whether it is a name among ``names``, not in quotes."""
-        return self.kind is Kind.NAME and self.name in names
+        return self.kind is WordKind.NAME and self.name in names
 
 
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
@@ -76,26 +76,26 @@ _PATTERN: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _KINDS: Final = {
-    "comment": Kind.UNKNOWN, "text": Kind.TEXT, "quoted": Kind.QUOTED_NAME, "number": Kind.NUMBER, "name": Kind.NAME,
-    "symbol": Kind.SYMBOL, "unknown": Kind.UNKNOWN,
+    "comment": WordKind.UNKNOWN, "text": WordKind.TEXT, "quoted": WordKind.QUOTED_NAME, "number": WordKind.NUMBER,
+    "name": WordKind.NAME, "symbol": WordKind.SYMBOL, "unknown": WordKind.UNKNOWN,
 }  # fmt: skip
 
 
-def words_of(sql: str) -> list[Word]:
+def words_of(sql: str) -> list[SqlWord]:
     """Return the words of ``sql``. Text that is no word has the kind UNKNOWN."""
     return [
-        Word(_KINDS[found.lastgroup], found.group(), found.start(), found.end())
+        SqlWord(_KINDS[found.lastgroup], found.group(), found.start(), found.end())
         for found in _PATTERN.finditer(sql)
         if found.lastgroup is not None and found.lastgroup != "space"
     ]
 
 
-def calls(words: Sequence[Word], at: int) -> bool:
+def calls(words: Sequence[SqlWord], at: int) -> bool:
     """Tell whether the word at ``at`` is a name with a bracket behind it."""
     return words[at].kind in NAMES and at + 1 < len(words) and words[at + 1].is_symbol("(")
 
 
-def find_qualified_name(words: Sequence[Word], at: int) -> tuple[int, str]:
+def find_qualified_name(words: Sequence[SqlWord], at: int) -> tuple[int, str]:
     """Return the name that ends at ``at`` with what qualifies it, and the position where it begins."""
     start = at
     while start > 1 and words[start - 1].is_symbol(".") and words[start - 2].kind in NAMES:
@@ -103,7 +103,7 @@ def find_qualified_name(words: Sequence[Word], at: int) -> tuple[int, str]:
     return start, "".join(word.name for word in words[start : at + 1])
 
 
-def find_closing(words: Sequence[Word], opening: int) -> int:
+def find_closing(words: Sequence[SqlWord], opening: int) -> int:
     """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
     pair = (words[opening].written, {"(": ")", "[": "]", "<": ">"}[words[opening].written])
     depth = 0

@@ -9,7 +9,7 @@ from typing import Any
 from sessionizer.redaction import redact
 
 
-class Kind(StrEnum):
+class AlertKind(StrEnum):
     """The event that an alert reports about a stream."""
 
     REPLACED = "replaced"
@@ -52,7 +52,7 @@ class Alert:
     """News of ``stream``. ``what_to_do`` is empty if nothing has to be done."""
 
     stream: str
-    kind: Kind
+    kind: AlertKind
     reason: str
     what_to_do: str = ""
     lineage: str | None = None

@@ -16,7 +16,7 @@ from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: DriverStatus)
     beat = seen.heartbeat
     return Alert(
         stream=stream,
-        kind=Kind.UNWATCHED,
+        kind=AlertKind.UNWATCHED,
         reason=f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}",
         what_to_do=(
             f"unpause {dag_id(stream, Verb.SUPERVISE)} if it is paused, and check that Airflow's triggerer and "

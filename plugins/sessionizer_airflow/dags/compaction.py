@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG
 
 from sessionizer_airflow.dag_defaults import platform_dag_options
-from sessionizer_airflow.operators.scheduled_compactions import CompactTables, due_streams
+from sessionizer_airflow.operators.scheduled_compactions import CompactTables, streams_due_for_compaction
 from sessionizer_airflow.operators.streams_task import StreamsTask
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compaction_dag(wiring: Wiring, platform: str) -> DAG:
     ) as dag:
         due = StreamsTask(
             task_id="find_due",
-            look=lambda say, _: due_streams(project, say),
+            look=lambda say, _: streams_due_for_compaction(project, say),
             retries=1,
             retry_delay=timedelta(seconds=10),
         )

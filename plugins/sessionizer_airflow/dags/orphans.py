@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
-from sessionizer.control.timeouts import MINUTE
+from sessionizer.home.clock import MINUTE
 from sessionizer_airflow.dag_defaults import platform_dag_options
 from sessionizer_airflow.operators.streams_task import StreamsTask
 from sessionizer_airflow.reports.orphans import report_orphans

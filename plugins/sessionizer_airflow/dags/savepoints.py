@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from sessionizer_airflow.dag_defaults import platform_dag_options
-from sessionizer_airflow.operators.scheduled_savepoints import LABEL, TakeSavepoint, due_streams, prune_savepoints
+from sessionizer_airflow.operators.scheduled_savepoints import (
+    LABEL,
+    TakeSavepoint,
+    prune_savepoints,
+    streams_due_for_savepoints,
+)
 from sessionizer_airflow.operators.streams_task import StreamsTask
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
         # Not paused on creation, because a spec asks for the savepoints.
         is_paused_upon_creation=False,
     ) as dag:
-        due = StreamsTask(task_id="find_due", look=lambda say, _: due_streams(project, say), **RETRY)
+        due = StreamsTask(task_id="find_due", look=lambda say, _: streams_due_for_savepoints(project, say), **RETRY)
         TakeSavepoint.partial(
             task_id="create",
             map_index_template=LABEL,

@@ -117,7 +117,7 @@ class ClusterLauncher:
         return recorded or self.manager.submission(traces.uid)
 
 
-def answer_of(command: list[str]) -> str:
+def run_program(command: list[str]) -> str:
     """Run a program of the cluster manager and return its output.
 
     Raises ClusterUnreachable: it failed, or took too long.

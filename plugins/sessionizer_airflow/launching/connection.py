@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.errors import UnusableConnection
 from sessionizer.launch.driver_environment import cluster_locale
 from sessionizer.launch.installation import driver_python, has_own_python
-from sessionizer.launch.local_settings import is_local, launch_settings
+from sessionizer.launch.local_settings import is_local_master, launch_settings
 from sessionizer_airflow.internals import resolve_connection
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def python_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def manager_of(master: str) -> Manager | None:
     """Return the cluster manager of the URL of a master. None if the URL is unknown."""
-    if is_local(master):
+    if is_local_master(master):
         return Manager.LOCAL
     for prefix, manager in (("spark://", Manager.STANDALONE), ("k8s://", Manager.KUBERNETES)):
         if master.startswith(prefix) and master != prefix:

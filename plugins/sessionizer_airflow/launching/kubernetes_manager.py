@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer.errors import ClusterUnreachable
-from sessionizer_airflow.launching.cluster import answer_of
+from sessionizer_airflow.launching.cluster import run_program
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 
@@ -44,7 +44,7 @@ class KubernetesManager:
     def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
         command = self.status_command(submission)
-        found = observation_of(answer_of(command))
+        found = parse_pod_status(run_program(command))
         if found is None:
             raise ClusterUnreachable(tuple(command), "the answer tells no phase")
         return found
@@ -55,7 +55,7 @@ class KubernetesManager:
 
     def kill(self, submission: str) -> None:
         """See ``ClusterManager``. Deleting a pod that is not there is no error."""
-        answer_of(self.kill_command(submission))
+        run_program(self.kill_command(submission))
 
     def status_command(self, submission: str) -> list[str]:
         """Return the command that asks for the driver's pod."""
@@ -66,7 +66,7 @@ class KubernetesManager:
         return [self.binary, "--master", self.master, "--kill", submission]
 
 
-def observation_of(printed: str) -> DriverObservation | None:
+def parse_pod_status(printed: str) -> DriverObservation | None:
     """Parse the answer of ``spark-submit --status``. Return None if it names no pod."""
     phase = PHASE.search(printed)
     if phase is None:

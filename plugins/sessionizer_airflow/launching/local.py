@@ -17,7 +17,7 @@ from sessionizer.control.records.process_identity import ProcessIdentity, identi
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log
+from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log_file
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def start_detached(command: list[str], log: Path, environment: Mapping[str, str]) -> ProcessIdentity:
     """Start ``command`` in a new session, with everything that it prints appended to ``log``."""
-    with open_log(log) as output:
+    with open_log_file(log) as output:
         try:
             started = subprocess.Popen(
                 command,

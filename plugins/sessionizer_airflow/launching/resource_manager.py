@@ -80,7 +80,7 @@ class ResourceManager:
         for address in self.addresses:
             try:
                 _require_active(address)
-                found: dict[str, Any] = json.loads(answer_of(verb, address + path, body))
+                found: dict[str, Any] = json.loads(request_url(verb, address + path, body))
             except _NotActive as error:
                 refused.append(f"{address} {error}")
             except (ValueError, LookupError, TypeError):
@@ -102,12 +102,12 @@ def _require_active(address: str) -> None:
 
     A starting ResourceManager answers at once, before it has read which applications it had.
     """
-    state = json.loads(answer_of("GET", f"{address}{CLUSTER}/info"))["clusterInfo"]["haState"]
+    state = json.loads(request_url("GET", f"{address}{CLUSTER}/info"))["clusterInfo"]["haState"]
     if state != "ACTIVE":
         raise _NotActive(f"is {str(state).lower()}, not active")
 
 
-def answer_of(verb: str, url: str, body: Mapping[str, str] | None = None) -> bytes:
+def request_url(verb: str, url: str, body: Mapping[str, str] | None = None) -> bytes:
     """Request a URL and return the body. Raises _NotActive with the reason if there is no answer."""
     request = urllib.request.Request(  # noqa: S310 - the addresses are the site's own
         url,
@@ -137,7 +137,7 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         return f"says {error.code} {error.reason}"
 
 
-def log_of(container_log: str, name: str, size: int) -> str | None:
+def fetch_log(container_log: str, name: str, size: int) -> str | None:
     """Return the last ``size`` bytes that a container printed into its file ``name``. None if they cannot be read.
 
     ``container_log`` is YARN's address of the log for users: ``http://<node>/node/containerlogs/<container>/<user>``.
@@ -146,7 +146,7 @@ def log_of(container_log: str, name: str, size: int) -> str | None:
     if not found:
         return None
     try:
-        text = answer_of("GET", f"{node}/ws/v1/node/containers/{rest.partition('/')[0]}/logs/{name}?size=-{size}")
+        text = request_url("GET", f"{node}/ws/v1/node/containers/{rest.partition('/')[0]}/logs/{name}?size=-{size}")
     except _NotActive:
         return None
     return _contents(text.decode(errors="replace"))

@@ -11,7 +11,7 @@ from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer.redaction import redact_and_cut
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
-from sessionizer_airflow.launching.resource_manager import log_of
+from sessionizer_airflow.launching.resource_manager import fetch_log
 
 if TYPE_CHECKING:
     from sessionizer_airflow.launching.resource_manager import ResourceManager
@@ -79,7 +79,7 @@ class YarnManager:
 
     def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
-        return observation_of(self._applications(submission))
+        return combine_applications(self._applications(submission))
 
     def kill(self, submission: str) -> None:
         """See ``ClusterManager``."""
@@ -90,7 +90,7 @@ class YarnManager:
     def last_words(self, submission: str) -> list[str]:
         """Return the end of the driver's log, as long as its node has it or knows its place. See ``ClusterManager``."""
         for found in self._applications(submission):
-            printed = [log_of(found.log, name, LOG_BYTES) for name in LOG_FILES]
+            printed = [fetch_log(found.log, name, LOG_BYTES) for name in LOG_FILES]
             if any(printed):
                 return [line for text in printed if text for line in text.splitlines()]
         return []
@@ -99,18 +99,18 @@ class YarnManager:
         return [YarnApplication.of(found) for found in self.resource_manager.applications(submission)]
 
 
-def observation_of(found: list[YarnApplication]) -> DriverObservation:
+def combine_applications(found: list[YarnApplication]) -> DriverObservation:
     """Combine the applications of one tag into one observation of the driver."""
     if not found:
         return DriverObservation(alive=False, said="YARN knows no application of it")
-    told = ", ".join(f"{one.application} is {one.state}" + describe_end(one) for one in found)
+    told = ", ".join(f"{one.application} is {one.state}" + describe_application_end(one) for one in found)
     queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
     codes = [code for one in found for code in EXIT_CODE.findall(one.diagnostics)]
     cause = CAUSES["no_resources"] if queued else cause_of_exit(codes)
     return DriverObservation(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
 
 
-def describe_end(found: YarnApplication) -> str:
+def describe_application_end(found: YarnApplication) -> str:
     """Return in words how an application ended, if it did, and why it ended or waits, as far as YARN knows."""
     final = "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
     why = "" if found.state == "RUNNING" else redact_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)

@@ -18,7 +18,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.document.duration import duration_from, format_duration
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.dag_defaults import read_approvers
 from sessionizer_airflow.errors import PlanImpossible
@@ -128,7 +128,7 @@ class ApprovePlan(ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any] | None:
         """Handle the answer: hand on the approved plan, or skip what follows."""
         answer = super().execute_complete(context, event)
-        by = name_of(answer["responded_by_user"])
+        by = name_user(answer["responded_by_user"])
         self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
         is_approved = answer["chosen_options"] == [self.APPROVE]
         show_label(context, "approved" if is_approved else "rejected")
@@ -169,7 +169,7 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
     where = link or "Required Actions in Airflow"
     return Alert(
         stream=stream,
-        kind=Kind.WANTS_APPROVAL,
+        kind=AlertKind.WANTS_APPROVAL,
         reason=subject.rstrip("?"),
         what_to_do=f"read the plan, then approve or reject it: {where}",
     )
@@ -200,7 +200,7 @@ def _plain(line: str) -> str:
     return "".join(f"\\{each}" if each in string.punctuation else each for each in line.strip())
 
 
-def name_of(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user
+def name_user(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user
     """Return the name of the user who answered. An answer that Airflow gave itself has no user."""
     if user is None:
         return "no user: the time was up"

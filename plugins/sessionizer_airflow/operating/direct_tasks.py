@@ -11,7 +11,7 @@ from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import read_request
@@ -69,7 +69,7 @@ class SendTestAlert(DirectTask):
 
     def act(self, request: Request, user: str) -> str:
         """Send the message. Raises PersonNeeded if there is no notifier, or if it fails."""
-        alert = Alert(stream=request.stream, kind=Kind.TEST, reason=f"a test message that {user} asked for")
+        alert = Alert(stream=request.stream, kind=AlertKind.TEST, reason=f"a test message that {user} asked for")
         try:
             notifier = send_test(alert)
         except SessionizerError:

@@ -14,7 +14,7 @@ from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.errors import PlanChanged, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.request import Request
@@ -73,7 +73,7 @@ def failure_alert(request: Request, error: object, left: Left) -> Alert:
     unknown = f"read the log of the task, {left.how_to_go_on(request.stream)}"
     return Alert(
         stream=request.stream,
-        kind=Kind.OPERATION_FAILED,
+        kind=AlertKind.OPERATION_FAILED,
         reason=f"{request.operation}, {left.standing}: {reason}",
         what_to_do=error.remedy if isinstance(error, PersonNeeded) else unknown,
     )

@@ -25,7 +25,7 @@ from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.earlier_tries import ABANDONED, find_abandoner, operation_of
 from sessionizer_airflow.operating.failing import RUN_AGAIN, how_to_mend, read_remains
 from sessionizer_airflow.operating.request import SAVEPOINT, Request
-from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_of, show_label
+from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_id_of, show_label
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.pages.links import ProofLink
@@ -130,14 +130,14 @@ class MakeSavepoint(OperateJob):
     def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
         """Run the job. The id is the task's return value and in its label, because the form of a restore wants it."""
         super().execute(context)
-        savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
+        savepoint = savepoint_id_of(context["run_id"], context["dag_run"].run_after)
         self.log.info("savepoint %s: its id, for the form of a restore", savepoint)
         show_label(context, f"{SAVED}{savepoint}")
         return savepoint
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Name the savepoint by the run, so that each try makes the same one."""
-        savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
+        savepoint = savepoint_id_of(context["run_id"], context["dag_run"].run_after)
         why = request.why or f"asked for in Airflow ({context['run_id']})"
         return savepoint_argv(self.project.folders, request.stream, savepoint, why=why)
 

@@ -57,7 +57,7 @@ def join_label(title: str, result: str) -> str:
     return f"{title[: LONGEST - len(told)]}{told}"
 
 
-def savepoint_of(run_id: str, asked_at: datetime) -> str:
+def savepoint_id_of(run_id: str, asked_at: datetime) -> str:
     """Return the id of the savepoint that a run makes. Its time is that of the request."""
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
 

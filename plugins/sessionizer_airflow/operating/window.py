@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import TerminalError
-from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.failed_task import PersonNeeded
 

@@ -27,7 +27,7 @@ class CompactTables(SparkBatchJob):
         self.stream = stream
 
 
-def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str]]:
+def streams_due_for_compaction(project: Project, say: Callable[[str], None]) -> list[dict[str, str]]:
     """Return the arguments for each due stream, and say a line for each stream that asks for compactions.
 
     A stream that cannot be examined counts as due, so that its own job fails of it, and no other job.

@@ -8,7 +8,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import locate_data
-from sessionizer.state.savepoints.schedule import judge, prune_scheduled, reason
+from sessionizer.state.savepoints.schedule import judge_stream, prune_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.launching.argv import savepoint_argv
@@ -37,7 +37,7 @@ class TakeSavepoint(SparkBatchJob):
         self.stream = stream
 
 
-def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
+def streams_due_for_savepoints(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
     """Return the arguments for each due stream, and say a line for each stream that asks for savepoints.
 
     A stream that cannot be examined counts as due, so that its own job fails of it, and no other job.
@@ -46,7 +46,7 @@ def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, 
     due: list[dict[str, str | bool]] = []
     for home, wanted, every_ms in _asking(project):
         try:
-            judgement = judge(home, every_ms, now, native=wanted.native)
+            judgement = judge_stream(home, every_ms, now, native=wanted.native)
             is_due, because = judgement.due, judgement.because
         except (SessionizerError, OSError) as error:
             is_due, because = True, f"it cannot be looked at: {error}"

@@ -19,7 +19,7 @@ from sessionizer.control.records.airflow_records import (
 )
 from sessionizer.deployment.running_spec import describe_change
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 SHOWN = "stream_state"
 """Context variable with the health of the stream, which a list of task instances shows in its column Map Index."""
-UNKNOWN = str(Word.UNKNOWN)
+UNKNOWN = str(HealthWord.UNKNOWN)
 
 
 class SuperviseStream(BaseOperator):

@@ -10,7 +10,7 @@ from sessionizer.deployment.waiting import decide_upgrade, find_waiting, what_fo
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import survey_streams
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
         follows = what_follows(waiting, spec.upgrades, now)
         say(f"{name}: {waiting.counted}: {follows}")
         if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
-            tell(Alert(stream=name, kind=Kind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
+            tell(Alert(stream=name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
         if decision.until is not None and pending_operation(home) is None:
             begun.append(_run_of(spec, waiting, decision.until))
     return begun

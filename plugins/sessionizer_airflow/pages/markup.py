@@ -17,7 +17,7 @@ STYLE = (
 )
 
 
-def page(title: str, blocks: Iterable[str]) -> str:
+def render_page(title: str, blocks: Iterable[str]) -> str:
     """Render a whole document. ``blocks`` are HTML already."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -40,14 +40,14 @@ def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = No
     notes = [paragraph(note)] if note else []
     if not lines:
         seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
-        return page(f"{stream}: driver log", [*notes, seen])
+        return render_page(f"{stream}: driver log", [*notes, seen])
     about = paragraph(f"The last {len(lines)} lines of {path}. Reload for newer ones.")
-    return page(f"{stream}: driver log", [*notes, about, render_preformatted("\n".join(lines))])
+    return render_page(f"{stream}: driver log", [*notes, about, render_preformatted("\n".join(lines))])
 
 
 def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = None) -> str:
     """Show the place of each table, with queries to paste, below a ``note`` about the stream."""
-    return page(f"{stream}: tables", [*([paragraph(note)] if note else []), *map(_table, places)])
+    return render_page(f"{stream}: tables", [*([paragraph(note)] if note else []), *map(_table, places)])
 
 
 def _table(place: TablePlace) -> str:
@@ -62,4 +62,4 @@ def _table(place: TablePlace) -> str:
 
 def message_page(stream: str, title: str, message: str) -> str:
     """Render a page that says why there is nothing to show."""
-    return page(f"{stream}: {title}", [paragraph(message)])
+    return render_page(f"{stream}: {title}", [paragraph(message)])

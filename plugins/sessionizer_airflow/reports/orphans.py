@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.names import name_process
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import StreamFindings
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def report_orphans(
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
             tell(_alert(view))
     if found:
-        raise StreamFindings([view.orphan_line for view in found], "; ".join(map(what_to_do, found)))
+        raise StreamFindings([view.orphan_line for view in found], "; ".join(map(orphan_remedy, found)))
     say("every driver that runs has a spec")
 
 
-def what_to_do(orphan: StreamView) -> str:
+def orphan_remedy(orphan: StreamView) -> str:
     """Return the remedy: end the orphan, or put its spec back."""
     return f"run `{orphan.stop_command}`, or put the spec of {orphan.name} back"
 
@@ -49,9 +49,9 @@ def _alert(orphan: StreamView) -> Alert:
     beat = orphan.owner.heartbeat
     return Alert(
         stream=orphan.name,
-        kind=Kind.ORPHANED,
+        kind=AlertKind.ORPHANED,
         reason=f"{name_process(orphan.owner.uid)} runs, but no spec describes its stream",
-        what_to_do=what_to_do(orphan),
+        what_to_do=orphan_remedy(orphan),
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )

@@ -16,7 +16,7 @@ from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import Verb, dag_id, name_process
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.operators.pause import ask_pause
 
@@ -128,7 +128,7 @@ def _alert(stream: UnwatchedStream) -> Alert:
     beat = stream.seen.heartbeat
     return Alert(
         stream=stream.name,
-        kind=Kind.UNWATCHED,
+        kind=AlertKind.UNWATCHED,
         reason=stream.line,
         what_to_do=stream.what_to_do,
         lineage=beat.lineage if beat else None,

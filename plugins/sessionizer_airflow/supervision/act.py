@@ -19,8 +19,8 @@ from sessionizer.home.names import name_process
 from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import (
+    Action,
     Adopt,
-    Decision,
     GiveUp,
     Launch,
     Replace,
@@ -32,11 +32,11 @@ from sessionizer_airflow.supervision.decide import (
 from sessionizer_airflow.supervision.drivers import Drivers
 from sessionizer_airflow.supervision.failures import (
     Failure,
+    cut_to_line,
     failure_of,
-    first_line,
     reason_to_give_up,
+    remedy_after_giving_up,
     reset_budget,
-    what_to_do,
 )
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import read_situation
@@ -103,7 +103,7 @@ class Supervisor:
             return self._hindered(error)
         return None
 
-    def _step(self) -> Decision:
+    def _step(self) -> Action:
         now_ms = epoch_ms()
         situation = read_situation(self.home, self.policy, now_ms)
         self._take_note(situation)
@@ -125,7 +125,7 @@ class Supervisor:
         elif situation.wanted:
             self.ledger.note_waiting(driver, situation.desired.at)
 
-    def _note_command(self, decision: Decision, situation: Situation) -> None:
+    def _note_command(self, decision: Action, situation: Situation) -> None:
         """Alert users, once, of a command that has the stream and that no process carries out."""
         unfinished, is_stuck = situation.unfinished, isinstance(decision, StandBy) and decision.unattended
         if unfinished is None or not is_stuck:
@@ -145,20 +145,20 @@ class Supervisor:
 
         Raises SupervisionEnded: no later try can succeed.
         """
-        what = f"{type(error).__name__}: {first_line(str(error))}"
+        what = f"{type(error).__name__}: {cut_to_line(str(error))}"
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self.drivers.uid_of_failed_launch()), None)
         self._note_own_doing()
         self.ledger.note_waiting(None)
         record = self.ledger.read()
         if record.given_up:
-            end = GiveUp(reason_to_give_up(record, self.policy), what_to_do(record))
+            end = GiveUp(reason_to_give_up(record, self.policy), remedy_after_giving_up(record))
             self._tell(end, None, epoch_ms())
             raise SupervisionEnded(self.stream, end.reason, end.remedy)
         wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
         self._tell(wait, None, epoch_ms())
         return wait
 
-    def _tell(self, decision: Decision, situation: Situation | None, now_ms: int) -> None:
+    def _tell(self, decision: Action, situation: Situation | None, now_ms: int) -> None:
         self.say(name_stream(describe(decision, situation, now_ms), self.stream), level_of(decision))
 
     def _note_own_doing(self) -> None:
@@ -167,7 +167,7 @@ class Supervisor:
         if self.drivers.being_ended is not None and not record.given_up:
             self.ledger.write(replace(record, counted_uid=self.drivers.being_ended))
 
-    def _act(self, decision: Decision, situation: Situation) -> None:
+    def _act(self, decision: Action, situation: Situation) -> None:
         match decision:
             case Launch():
                 self.drivers.launch()

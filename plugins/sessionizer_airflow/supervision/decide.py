@@ -13,12 +13,12 @@ from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
-    describe_end,
+    describe_driver_end,
     failure_of,
     is_gone_at,
     is_rollback_due,
     reason_to_give_up,
-    what_to_do,
+    remedy_after_giving_up,
 )
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ class StandBy:
     unattended: bool = False
 
 
-Decision = Launch | Adopt | Wait | Replace | RollBack | GiveUp | StandBy
+Action = Launch | Adopt | Wait | Replace | RollBack | GiveUp | StandBy
 
 
-def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
     """Decide what to do now. Never ``Launch`` while a process of the stream may still live."""
     decision = _decision(situation, record, policy, now_ms)
     # A failed action is not retried before its time, as long as the cause lasts.
@@ -112,7 +112,7 @@ def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionP
     return decision
 
 
-def _decision(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _decision(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
     driver = situation.driver
     if not situation.wanted:
         return _stand_by(situation, record, policy, now_ms)
@@ -125,7 +125,7 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
     return _judge_ended(driver, situation.unstarted, record, policy, now_ms)
 
 
-def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
     """Decide for a stream that should not run: ask its driver to stop, and end a driver that does not answer.
 
     While a command has the stream, the command stops the driver itself. The lease's owner may be that command, also if
@@ -150,7 +150,7 @@ def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_
     return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
 
 
-def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Action:
     if driver.state is not State.STALLED:
         return Adopt(driver.uid, str(driver.state))
     gone_at = is_gone_at(record, driver.heard_ms, policy, now_ms)
@@ -160,7 +160,7 @@ def _judge_live(driver: DriverStatus, record: SupervisionRecord, policy: Supervi
     return replacement(driver, now_ms)
 
 
-def _judge_leaving(driver: DriverStatus, now_ms: int) -> Decision:
+def _judge_leaving(driver: DriverStatus, now_ms: int) -> Action:
     """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.exit_record is not None and now_ms - driver.exit_record.at <= EXIT_GRACE_MS:
         return Wait(driver.exit_record.at + EXIT_GRACE_MS, f"{name_process(driver.uid)} is leaving", orderly=True)
@@ -173,17 +173,17 @@ def _judge_ended(
     record: SupervisionRecord,
     policy: SupervisionPolicy,
     now_ms: int,
-) -> Decision:
+) -> Action:
     if driver.uid == record.settled_uid:
         return Launch(f"{name_process(driver.uid)} was dealt with")
     failure = failure_of(driver, unstarted)
     if failure is None:
-        return Launch(describe_end(driver))
+        return Launch(describe_driver_end(driver))
     record = add_failure(record, failure, policy, now_ms)
     if unstarted is not None and is_rollback_due(record, failure, policy):
         return RollBack(unstarted.lineage, failure.what)
     if record.given_up:
-        return GiveUp(reason_to_give_up(record, policy), what_to_do(record))
+        return GiveUp(reason_to_give_up(record, policy), remedy_after_giving_up(record))
     return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)
 
 
@@ -221,7 +221,7 @@ def end_last_process(driver: DriverStatus) -> Replace:
     """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
     if driver.exit_record is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
-    ended = describe_end(driver).removeprefix(f"{name_process(driver.uid)} ")
+    ended = describe_driver_end(driver).removeprefix(f"{name_process(driver.uid)} ")
     return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 

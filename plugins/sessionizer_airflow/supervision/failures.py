@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of
 from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact
 
@@ -48,7 +48,7 @@ class Failure:
     @property
     def is_of_the_change(self) -> bool:
         """Whether the change of code or spec may have caused it, so that the lineage before may do better."""
-        return self.cause.verdict is not Verdict.TRANSIENT and self.cause.name not in OF_ANY_LINEAGE
+        return self.cause.verdict is not RetryEffect.TRANSIENT and self.cause.name not in OF_ANY_LINEAGE
 
 
 def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None = None) -> Failure | None:
@@ -60,7 +60,7 @@ def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None =
     if driver is None or not driver.has_ended or driver.ended_on_purpose or is_command(driver.uid):
         return None
     return Failure(
-        what=describe_end(driver),
+        what=describe_driver_end(driver),
         cause=cause_of_end(driver),
         uid=driver.uid,
         lifetime_ms=driver.lifetime_ms,
@@ -79,7 +79,7 @@ def is_rollback_due(record: SupervisionRecord, failure: Failure, policy: Supervi
     if lineage is None or not lineage.rolls_back or not failure.is_of_the_change:
         return False
     starts = min(lineage.starts, policy.restart_budget + 1)
-    return failure.cause.verdict is Verdict.TERMINAL or record.false_starts >= starts
+    return failure.cause.verdict is RetryEffect.TERMINAL or record.false_starts >= starts
 
 
 def cause_of_end(driver: DriverStatus) -> Cause:
@@ -90,7 +90,7 @@ def cause_of_end(driver: DriverStatus) -> Cause:
     return KILLED if ending is None else cause_of(ending.error_type, ending.message or "", terminal=ending.terminal)
 
 
-def describe_end(driver: DriverStatus) -> str:
+def describe_driver_end(driver: DriverStatus) -> str:
     """Describe in one line how the driver ended, or the command that had the lease."""
     ending, who = driver.exit_record, name_process(driver.uid)
     if driver.start_problem is not None:
@@ -99,11 +99,11 @@ def describe_end(driver: DriverStatus) -> str:
         return f"{who} vanished without an exit record"
     # a query's error has the stream and the cause before Spark's own message
     message = (ending.message or "").partition(f" ({ending.error_type}): ")[2] or ending.message or ""
-    cause = ": ".join(part for part in (ending.error_type, first_line(message)) if part)
+    cause = ": ".join(part for part in (ending.error_type, cut_to_line(message)) if part)
     return f"{who} {ending.outcome}" + (f" ({cause})" if cause else "")
 
 
-def first_line(message: str) -> str:
+def cut_to_line(message: str) -> str:
     """Cut a message to a line of a log. The rest is in the exit record and the driver's log."""
     line = redact(message).partition("\n")[0]
     return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
@@ -141,12 +141,12 @@ def add_failure(
     if is_rollback_due(record, failure, policy):
         return record
     match failure.cause.verdict:
-        case Verdict.TRANSIENT:
+        case RetryEffect.TRANSIENT:
             attempts = record.attempts + 1
             since = now_ms if record.waiting_since is None else record.waiting_since
             restart_at = now_ms + policy.backoff(attempts)
             return replace(record, attempts=attempts, waiting_since=since, restart_at=restart_at)
-        case Verdict.TERMINAL:
+        case RetryEffect.TERMINAL:
             return replace(record, given_up=True)
         case _:
             failures = record.failures + 1
@@ -170,7 +170,7 @@ def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> s
     return record.last_failure
 
 
-def what_to_do(record: SupervisionRecord) -> str:
+def remedy_after_giving_up(record: SupervisionRecord) -> str:
     """Say how a user mends a stream that was given up, and how it then continues, if it does."""
     return record.remedy if cause_of(record.cause).for_good else f"{record.remedy}; {GO_ON}"
 

@@ -13,7 +13,7 @@ from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, Des
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import describe_duration, epoch_ms
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -79,19 +79,29 @@ def alert_on_change(
     return Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
 
 
-def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int) -> tuple[Kind, str, str]:
+def _words(
+    stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int
+) -> tuple[AlertKind, str, str]:
     if after.ailment is Problem.STALE:
         silence = describe_duration(now_ms - after.worked_at)
-        return Kind.STALE, f"no progress for {silence}", f"run `sessionizer status {stream}` to see what it is doing"
+        return (
+            AlertKind.STALE,
+            f"no progress for {silence}",
+            f"run `sessionizer status {stream}` to see what it is doing",
+        )
     if after.ailment is Problem.LAGGING:
         behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
         remedy = f"run `sessionizer status {stream}`: it says whether the events are old, or processing falls behind"
-        return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
+        return AlertKind.LAGGING, f"its watermark is {behind} behind the clock", remedy
     if after.ailment is Problem.STRAGGLER and beat is not None and beat.straggler is not None:
         straggler = beat.straggler
         reason = f"{straggler.line}, for {describe_duration(now_ms - straggler.since)}"
-        return Kind.STRAGGLER, reason, name_stream(STRAGGLER_REMEDIES[straggler.kind], stream)
-    return Kind.RECOVERED, f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}", ""
+        return AlertKind.STRAGGLER, reason, name_stream(STRAGGLER_REMEDIES[straggler.kind], stream)
+    return (
+        AlertKind.RECOVERED,
+        f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}",
+        "",
+    )
 
 
 WRITTEN_EVERY = 60_000
@@ -99,7 +109,7 @@ WRITTEN_EVERY = 60_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthUpdate:
     """The newest heartbeat, if it is new to us, and the alert to send.
 
     ``on_record`` is False if the control directory cannot be written. The next look would then send the alert again.
@@ -119,7 +129,7 @@ class HealthWatch:
         self._written: Health | None = None
         self._beat: Heartbeat | None = None
 
-    def look(self) -> Finding:
+    def look(self) -> HealthUpdate:
         """Examine the stream now. Never raises."""
         now_ms, beat = epoch_ms(), HEARTBEAT_FILE.of(self._home).read()
         desired = DESIRED_FILE.of(self._home).examine().value or Desired(DesiredState.RUNNING)
@@ -129,7 +139,7 @@ class HealthWatch:
         self._health = replace(examine_health(before, beat, desired, self._policy, now_ms, told=told), looked_at=now_ms)
         on_record = self._record()
         alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
-        return Finding(self._news(beat), alert, on_record)
+        return HealthUpdate(self._news(beat), alert, on_record)
 
     def _news(self, beat: Heartbeat | None) -> Heartbeat | None:
         is_new = beat != self._beat

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.deployment.releases import release_to_return
-from sessionizer.errors import SessionizerError, Verdict
+from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -108,4 +108,4 @@ class Ledger:
 
 
 def _counter(failure: Failure) -> str:
-    return "waits" if failure.cause.verdict is Verdict.TRANSIENT else "restarts"
+    return "waits" if failure.cause.verdict is RetryEffect.TRANSIENT else "restarts"

@@ -6,15 +6,9 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.timeouts import (
-    LAG_LIMIT_MS,
-    MINUTE,
-    SECOND,
-    STALE_AFTER_MS,
-    STARTUP_GRACE_MS,
-    TAKEOVER_AFTER_MS,
-)
+from sessionizer.control.timeouts import LAG_LIMIT_MS, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:

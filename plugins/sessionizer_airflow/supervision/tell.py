@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Protocol
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.status.driver_status import State
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import name_process
-from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, RollBack, StandBy, Wait
-from sessionizer_airflow.supervision.failures import GO_ON, first_line, is_rollback_due, reason_to_give_up, what_to_do
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, RollBack, StandBy, Wait
+from sessionizer_airflow.supervision.failures import (
+    GO_ON,
+    cut_to_line,
+    is_rollback_due,
+    reason_to_give_up,
+    remedy_after_giving_up,
+)
 
 if TYPE_CHECKING:
     from sessionizer.control.records.airflow_records import SupervisionRecord
@@ -27,7 +33,7 @@ WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
 """States between which a stream may alternate every few seconds: no change worth a line."""
 
 
-def describe(decision: Decision, situation: Situation | None, now_ms: int) -> str:
+def describe(decision: Action, situation: Situation | None, now_ms: int) -> str:
     """Return the log line for a decision made at ``now_ms`` (epoch)."""
     match decision:
         case Launch(why):
@@ -48,7 +54,7 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
     return line
 
 
-def subject(decision: Decision) -> tuple[str, ...]:
+def subject(decision: Action) -> tuple[str, ...]:
     """Return the stable part of a decision, without details that change all the time.
 
     A change of it needs a new line.
@@ -89,7 +95,7 @@ class Say(Protocol):
         """Log the line."""
 
 
-def level_of(decision: Decision) -> int:
+def level_of(decision: Action) -> int:
     """Return ERROR when a user has to act, WARNING for a failed or hung driver and its handling, else INFO."""
     match decision:
         case GiveUp():
@@ -104,7 +110,7 @@ def level_of(decision: Decision) -> int:
 
 def level_of_alert(alert: Alert) -> int:
     """Return INFO for good news, else WARNING."""
-    return logging.INFO if alert.kind is Kind.RECOVERED else logging.WARNING
+    return logging.INFO if alert.kind is AlertKind.RECOVERED else logging.WARNING
 
 
 def alert_on_failure(
@@ -124,13 +130,13 @@ def alert_on_failure(
         reason = f"lineage {left} never made a batch, so the stream returns to lineage {before}: {failure.what}"
         mend = f"the next upgrade, {failure.cause.remedy}"
         told = f"{to_install}. Before {mend}" if to_install else f"before {mend}"
-        return _alert(stream, Kind.ROLLED_BACK, reason, told, driver)
+        return _alert(stream, AlertKind.ROLLED_BACK, reason, told, driver)
     if record.given_up:
         reason = _name_cause(failure, reason_to_give_up(record, policy))
-        return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)
-    if failure.cause.verdict is Verdict.TRANSIENT:
+        return _alert(stream, AlertKind.GAVE_UP, reason, remedy_after_giving_up(record), driver)
+    if failure.cause.verdict is RetryEffect.TRANSIENT:
         return None
-    return _alert(stream, Kind.REPLACED, _name_cause(failure, failure.what), failure.remedy, driver)
+    return _alert(stream, AlertKind.REPLACED, _name_cause(failure, failure.what), failure.remedy, driver)
 
 
 def _name_cause(failure: Failure, reason: str) -> str:
@@ -141,24 +147,26 @@ def _name_cause(failure: Failure, reason: str) -> str:
 def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert on a transient cause that has lasted. It is sent once."""
     reason = f"{_what_for(record)}, for {_duration(record, now_ms)}: {record.last_failure}"
-    return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. The supervisor retries until then", driver)
+    return _alert(stream, AlertKind.WAITING, reason, f"{record.remedy}. The supervisor retries until then", driver)
 
 
 def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: DriverStatus | None) -> Alert:
     """Make the alert that the wait of a stream is over. It is sent once."""
-    return _alert(stream, Kind.RECOVERED, f"it waited for {_duration(record, now_ms)}: {_what_for(record)}", "", driver)
+    return _alert(
+        stream, AlertKind.RECOVERED, f"it waited for {_duration(record, now_ms)}: {_what_for(record)}", "", driver
+    )
 
 
 def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
     """Make the alert on a command that has the stream without a process. It is sent once."""
     reason = f"{unfinished.standing}. The stream is down until it is finished"
-    return Alert(stream=stream, kind=Kind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
+    return Alert(stream=stream, kind=AlertKind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
 
 
 def alert_on_surprise(stream: str, error: Exception) -> Alert:
     """Make the alert on an unexpected error by which the task fails for good."""
-    reason = f"its supervision failed: {type(error).__name__}: {first_line(str(error))}"
-    return _alert(stream, Kind.GAVE_UP, reason, f"read the task's log, {GO_ON}", None)
+    reason = f"its supervision failed: {type(error).__name__}: {cut_to_line(str(error))}"
+    return _alert(stream, AlertKind.GAVE_UP, reason, f"read the task's log, {GO_ON}", None)
 
 
 def _what_for(record: SupervisionRecord) -> str:
@@ -169,7 +177,7 @@ def _duration(record: SupervisionRecord, now_ms: int) -> str:
     return describe_duration(now_ms - (record.waiting_since or now_ms))
 
 
-def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: DriverStatus | None) -> Alert:
+def _alert(stream: str, kind: AlertKind, reason: str, what_to_do: str, driver: DriverStatus | None) -> Alert:
     return Alert(
         stream=stream,
         kind=kind,

@@ -10,7 +10,7 @@ from sessionizer.control.records.airflow_records import SUPERVISION_FILE, Superv
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.decide import Adopt, Decision, StandBy, Wait, decide
+from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import failure_of, is_due_to_tell, is_known
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of, milestone, subject
@@ -56,7 +56,7 @@ def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionR
 
 
 def _needs_worker(
-    decision: Decision, situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int
+    decision: Action, situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int
 ) -> bool:
     driver = situation.driver
     match decision:

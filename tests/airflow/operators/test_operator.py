@@ -20,7 +20,7 @@ from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, 
 from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
@@ -185,7 +185,7 @@ def test_what_nobody_foresaw_is_tried_again_and_told_when_no_try_is_left(
     with pytest.raises(ZeroDivisionError):
         operator.execute(context(try_number=241))
     (alert,) = alerts
-    assert alert.kind is Kind.GAVE_UP
+    assert alert.kind is AlertKind.GAVE_UP
     assert alert.reason.endswith("ZeroDivisionError: a bug")
 
 
@@ -202,7 +202,7 @@ def test_a_terminal_end_is_told_and_not_tried_again(
     end_process(process_of(home))
     with pytest.raises(PersonNeeded, match="names a column"):
         operator.execute(context())
-    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+    assert [alert.kind for alert in alerts] == [AlertKind.GAVE_UP]
 
 
 def test_a_home_that_cannot_be_made_is_told(operator: SuperviseStream, home: StreamHome, alerts: list[Alert]) -> None:
@@ -210,5 +210,5 @@ def test_a_home_that_cannot_be_made_is_told(operator: SuperviseStream, home: Str
     home.root.write_text("a file, where the stream's folder belongs")
     with pytest.raises(PersonNeeded, match="cannot write"):
         operator.execute(context())
-    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+    assert [alert.kind for alert in alerts] == [AlertKind.GAVE_UP]
     assert CAUSES["UnwritablePath"].remedy in alerts[0].what_to_do

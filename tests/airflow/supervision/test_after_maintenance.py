@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer.control.records.operation_record import OperationStage, read_operations, write_operation
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
@@ -61,7 +61,7 @@ def test_the_stream_runs_again_and_nobody_is_told_of_a_failure(
 def hold_for_ever(home: StreamHome) -> None:
     with hold_lease(home, Maintenance(COMMAND, "alice", "restore", DesiredState.RUNNING), 10, print):
         record = new_operation(home, "restore", "13a24ec4dd774b6d", "alice", ("L1", 4), savepoint="monday")
-        write_operation(home, replace(record, step=Reached.TAKEN_BACK))
+        write_operation(home, replace(record, step=OperationStage.TAKEN_BACK))
         time.sleep(600)
 
 
@@ -87,7 +87,7 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     assert isinstance(decision, StandBy)
     assert decision.unattended
     (alert,) = alerts
-    assert alert.kind is Kind.OPERATION_STUCK
+    assert alert.kind is AlertKind.OPERATION_STUCK
     assert "sessionizer restore clicks monday --approve" in alert.what_to_do
     assert "no process has" in said[-1]
     assert look_at(home, supervisor.policy).about == subject(decision)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_home
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded
@@ -36,7 +36,7 @@ def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_pat
     assert "install Java 17 or 21" in caught.value.remedy
     assert sum("launching" in line for line in said) == 1
     health = view_home(home).health
-    assert (health.word, health.rule) == (Word.DOWN, "given_up")
+    assert (health.word, health.rule) == (HealthWord.DOWN, "given_up")
 
 
 def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: Heard) -> None:

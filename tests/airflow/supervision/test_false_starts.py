@@ -9,8 +9,8 @@ import pytest
 
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary
-from sessionizer.lineage.canary.judge import Outcome, Terms
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
 from support.expected.supervision_records import recorded, works
@@ -30,7 +30,7 @@ def begin_new_lineage(home: StreamHome, *, goes_back: bool) -> tuple[str, str]:
     home.prepare()
     before = start_lineage(home)
     after = make_lineage(home, None)
-    begin_canary(home, after, "upgrade", before, Terms(goes_back=goes_back))
+    begin_canary(home, after, "upgrade", before, CanaryTerms(goes_back=goes_back))
     activate_lineage(home, after, before)
     return before, after
 
@@ -53,7 +53,7 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
     def command(call: DriverCall) -> list[str]:
         """The code of the lineage before does not fail."""
         canary = read_canary(home, after)
-        if canary is not None and canary.outcome is Outcome.FAILED:
+        if canary is not None and canary.outcome is CanaryOutcome.FAILED:
             (home.platform / "behaviour").write_text("steady")
         return scripted_driver(call)
 
@@ -65,9 +65,9 @@ def test_a_lineage_that_never_makes_a_batch_is_left_once(
     settle_until(lambda: works(home), build)
     canary = read_canary(home, after)
     assert canary is not None
-    assert (canary.outcome, canary.goes_back, canary.course.before) == (Outcome.FAILED, True, before)
-    assert [alert.kind for alert in alerts].count(Kind.ROLLED_BACK) == 1
-    assert [alert.kind for alert in alerts][: starts - 1] == [Kind.REPLACED] * (starts - 1)
+    assert (canary.outcome, canary.goes_back, canary.course.before) == (CanaryOutcome.FAILED, True, before)
+    assert [alert.kind for alert in alerts].count(AlertKind.ROLLED_BACK) == 1
+    assert [alert.kind for alert in alerts][: starts - 1] == [AlertKind.REPLACED] * (starts - 1)
     assert not recorded(home).given_up
 
 
@@ -79,7 +79,7 @@ def test_without_the_switch_the_alert_names_the_way_back(
     with pytest.raises(SupervisionEnded):
         settle_until(lambda: False, new_supervisor)
     (alert,) = alerts
-    assert alert.kind is Kind.GAVE_UP
+    assert alert.kind is AlertKind.GAVE_UP
     assert all(part in alert.what_to_do for part in ("`sessionizer rollback clicks`", before))
     canary = read_canary(home, after)
     assert canary is not None

@@ -25,7 +25,7 @@ from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ProgramMissing, UnwritablePath
 from sessionizer.home.json_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.project import Folders
@@ -91,7 +91,7 @@ def test_a_start_that_is_refused_for_good_is_told(
     with pytest.raises(SupervisionEnded, match="spark-submit"):
         supervisor.settle()
     (alert,) = alerts
-    assert alert.kind is Kind.GAVE_UP
+    assert alert.kind is AlertKind.GAVE_UP
     assert "install spark-submit" in alert.what_to_do
     assert "given up: ProgramMissing: spark-submit" in status_of(home)
     assert "install spark-submit" in status_of(home)
@@ -104,7 +104,7 @@ def test_a_damaged_desired_state_is_told(new_supervisor: NewSupervisor, home: St
     (home.control / "desired.json").write_text("{")
     with pytest.raises(SupervisionEnded, match=r"desired\.json"):
         new_supervisor().settle()
-    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+    assert [alert.kind for alert in alerts] == [AlertKind.GAVE_UP]
     assert "restore the file" in alerts[0].what_to_do
 
 
@@ -135,13 +135,13 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
         return len(attempts) > 4
 
     eventually(wait_on)
-    assert [alert.kind for alert in alerts] == [Kind.WAITING], "told once, and not given up"
+    assert [alert.kind for alert in alerts] == [AlertKind.WAITING], "told once, and not given up"
     assert "a disk is full" in alerts[0].reason
     monkeypatch.undo()
     supervisor.drivers.launcher = healthy
     eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
     assert isinstance(supervisor.settle(), Adopt)
-    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+    assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]
 
 
 def impatient_to_tell(supervisor: Supervisor) -> Supervisor:
@@ -164,7 +164,7 @@ def test_a_disk_that_is_really_full_is_waited_for_until_there_is_room(
             while True:
                 ballast.write(bytes(4096))
         eventually(lambda: isinstance(supervisor.settle(), Wait) and alerts)
-        assert [alert.kind for alert in alerts] == [Kind.WAITING]
+        assert [alert.kind for alert in alerts] == [AlertKind.WAITING]
         assert "a disk is full" in alerts[0].reason
         for _ in range(20):
             supervisor.settle()
@@ -172,7 +172,7 @@ def test_a_disk_that_is_really_full_is_waited_for_until_there_is_room(
         (disk / "ballast").unlink()
         eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
         supervisor.settle()
-        assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+        assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]
         launch = read_launch(home)
         assert launch is not None
         assert launch.process is not None
@@ -202,7 +202,7 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
         impatient_to_tell(new_supervisor()).settle()
         launch = read_launch(home)
         launched.add(launch.uid if launch else "")
-        return len(launched) > 5 and [alert.kind for alert in alerts] == [Kind.WAITING]
+        return len(launched) > 5 and [alert.kind for alert in alerts] == [AlertKind.WAITING]
 
     eventually(step)
     assert "does not answer" in alerts[0].reason
@@ -221,7 +221,7 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
     eventually(lambda: new_supervisor().settle() and works(home))
     eventually(lambda: look_at(home, new_supervisor().policy).call or recorded(home).waiting_since is None)
     new_supervisor().settle()
-    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+    assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]
     assert recorded(home).waiting_since is None
 
 
@@ -292,7 +292,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
         return newest is not None and newest.uid != lease.uid and newest.vacancy is None
 
     eventually(successor)
-    assert [alert.kind for alert in alerts] == [Kind.REPLACED]
+    assert [alert.kind for alert in alerts] == [AlertKind.REPLACED]
     assert "container-1 cannot be seen" in alerts[0].reason
 
 

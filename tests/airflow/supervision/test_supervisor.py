@@ -26,7 +26,7 @@ from sessionizer.control.records.process_identity import identify, is_alive
 from sessionizer.control.status import read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.listener import marks
 from sessionizer_airflow.operators import user_kill
@@ -176,7 +176,7 @@ def test_each_failure_is_told_once_with_the_last_words_of_the_driver(
 
     with pytest.raises(SupervisionEnded, match="memory killer"):
         eventually(settle)
-    assert [alert.kind for alert in alerts] == [Kind.REPLACED, Kind.REPLACED, Kind.GAVE_UP]
+    assert [alert.kind for alert in alerts] == [AlertKind.REPLACED, AlertKind.REPLACED, AlertKind.GAVE_UP]
     assert "vanished" in alerts[0].reason
     shown = [line.partition(" | ")[2] for line in said if " | " in line]
     assert shown == ["opening the broker with password=***", "it is beyond me"] * 3

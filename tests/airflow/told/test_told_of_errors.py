@@ -14,12 +14,12 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
@@ -116,14 +116,14 @@ def restore_cut_short(watched: WatchedStream) -> None:
 
 def canary_failed(watched: WatchedStream) -> None:
     """Kill as many of its drivers as a canary allows."""
-    tried(watched, Terms())
+    tried(watched, CanaryTerms())
 
 
 def canary_failed_by_one_who_goes_back(watched: WatchedStream) -> None:
-    tried(watched, Terms(goes_back=True))
+    tried(watched, CanaryTerms(goes_back=True))
 
 
-def tried(watched: WatchedStream, terms: Terms) -> None:
+def tried(watched: WatchedStream, terms: CanaryTerms) -> None:
     make_canary(watched.platform.add("clicks"), terms, "one two three")
 
 
@@ -260,14 +260,14 @@ def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStre
     watched.check(refusal.cause, names=refusal.names)
     if refusal.cause not in {"InvalidSpec", "UnknownStream", "DuplicateStream"}:  # of these status tells by the files
         watched.check_status(refusal.cause, says=IN_STATUS.get(refusal.cause))
-    if CAUSES[refusal.cause].verdict is not Verdict.UNCLEAR:
+    if CAUSES[refusal.cause].verdict is not RetryEffect.UNCLEAR:
         check_not_told_again(watched, refusal)
 
 
 def check_not_told_again(watched: WatchedStream, refusal: Refusal) -> None:
     """What is terminal is left alone from now on, what is transient tried again and again: neither is news."""
     driver = launched(watched.home).uid if (watched.home.control / "launch.json").exists() else None
-    terminal = CAUSES[refusal.cause].verdict is Verdict.TERMINAL
+    terminal = CAUSES[refusal.cause].verdict is RetryEffect.TERMINAL
     for _ in range(3):
         settle_and_tell(watched.supervisor(refusal.command), watched.said)
     settle_until(

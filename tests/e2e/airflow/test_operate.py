@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints
@@ -214,7 +214,7 @@ def test_approved_and_its_worker_killed_a_second_try_finishes(operated: Operated
 
     def seeded() -> bool:
         pending = pending_operation(home)
-        return pending is not None and pending.has_done(Reached.SEEDED)
+        return pending is not None and pending.has_done(OperationStage.SEEDED)
 
     wait_until(seeded, 240, "a restore in its middle")
     end_processes(processes_of(operated), seconds=0)

@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.judge import Outcome
+from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
@@ -229,7 +229,7 @@ def test_a_savepoint_is_restored_by_keyboard_and_its_canary_promoted_by_clicks(u
     browser.wait_for_text("promote: done", 120)
     canary = read_canary(home, lineage or "")
     assert canary is not None
-    assert (canary.outcome, canary.course.by) == (Outcome.PROMOTED, "admin (Airflow)")
+    assert (canary.outcome, canary.course.by) == (CanaryOutcome.PROMOTED, "admin (Airflow)")
     wait_for_mark(user, "canary accepted")
     user.close_cards()
     wait_until(lambda: "Promote" not in browser.text(), 30, "no canary any more")

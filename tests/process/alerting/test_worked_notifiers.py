@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import Notification, notify, send_test
 from support.places import REPOSITORY
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAGE = (REPOSITORY / "docs" / "alerts.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (\S+)\n.*?```sh\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
-ALERT = Alert(stream="clicks", kind=Kind.TEST, reason='it "broke"', what_to_do="mend it")
+ALERT = Alert(stream="clicks", kind=AlertKind.TEST, reason='it "broke"', what_to_do="mend it")
 
 
 class Received(BaseHTTPRequestHandler):

@@ -9,11 +9,11 @@ import pytest
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.streams import one_stream
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions
@@ -62,7 +62,7 @@ def failed(spark: SparkSession, tmp_path: Path) -> Failed:
     first = stage.lineage
     assert first is not None
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
-    second = reseed(spark, stage, canary=Terms(batches=2, goes_back=True))
+    second = reseed(spark, stage, canary=CanaryTerms(batches=2, goes_back=True))
     stage.bring(files[1:])
     with pytest.raises(LineageLeft, match=r": 100% .* refused, \d% before"):
         run(stage, "unfit")
@@ -80,7 +80,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert ended is not None
     assert (ended.error_type, ended.terminal) == ("LineageLeft", False)
     assert canary is not None
-    assert (canary.outcome, canary.course.before) == (Outcome.FAILED, failed.first)
+    assert (canary.outcome, canary.course.before) == (CanaryOutcome.FAILED, failed.first)
     shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).canary_line
     assert failed.second in (shown or "")
 
@@ -90,7 +90,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
             run(failed.stage, "killed")
     begun = pending_operation(home)
     assert begun is not None
-    assert begun.step is Reached.TAKEN_BACK
+    assert begun.step is OperationStage.TAKEN_BACK
     assert begun.by.endswith(f" {failed.second}")
 
     lease = acquire(home, "next")
@@ -149,7 +149,7 @@ def test_a_driver_whose_canary_fails_ends_with_the_error_and_its_remedy(spark: S
     stage.bring(files[:1])
     catch_up(spark, stage)
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
-    reseed(spark, stage, canary=Terms(batches=1))
+    reseed(spark, stage, canary=CanaryTerms(batches=1))
     stage.bring(files[1:])
     with DriverProcess.start(stage, "unfit") as driver:
         assert driver.wait() == LineageUnfit.exit_code, driver.said

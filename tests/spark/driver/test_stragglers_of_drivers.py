@@ -18,11 +18,11 @@ from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.reader import PageReader
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.health import alert_on_change, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.processes.driver_process import DriverProcess
@@ -100,9 +100,9 @@ def beat_with_straggler(stage: Stage) -> tuple[Heartbeat, Straggler]:
         assert driver.wait() == 0, driver.said[-4_000:]
     assert found is not None
     (finding,) = [each for each in health.findings if each.rule == "straggler"]
-    assert finding.word is Word.WARNING, "it may be over with the next batch"
+    assert finding.word is HealthWord.WARNING, "it may be over with the next batch"
     assert found[1].name in finding.what
-    assert row["health"]["word"] != Word.HEALTHY
+    assert row["health"]["word"] != HealthWord.HEALTHY
     return found
 
 
@@ -120,6 +120,6 @@ def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     assert after.ailment is Problem.STRAGGLER
     alert = alert_on_change("clicks", before, after, beat, desired, at + 1)
     assert alert is not None
-    assert alert.kind is Kind.STRAGGLER
+    assert alert.kind is AlertKind.STRAGGLER
     assert straggler.name in alert.reason
     assert alert.what_to_do

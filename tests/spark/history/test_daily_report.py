@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 
 from sessionizer.spark.history.report import DailyReport
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
-from sessionizer.state.compaction.plan import Place
+from sessionizer.state.compaction.plan import OwnedTable
 from sessionizer.state.compaction.retention import Retention
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport)
     land(report, ("acme", MONDAY, 300, "gap"), ("acme", TUESDAY, 7, "gap"))
     land(report, ("acme", TUESDAY, 8, "gap"))
     at_once = Retention(0, "the test", is_short=True)
-    (plan,) = plan_tables(spark, [Place("sessions", report.sessions, "clicks@0123456789abcdef")], at_once)
+    (plan,) = plan_tables(spark, [OwnedTable("sessions", report.sessions, "clicks@0123456789abcdef")], at_once)
     assert compact_table(spark, plan, at_once).deleted >= 3
     done = report.refresh()
     assert done is not None

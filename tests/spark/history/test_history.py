@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.history.read import History, read_history
+from sessionizer.spark.history.read import EventHistory, read_event_history
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def folder(tmp_path: Path) -> Path:
     return history
 
 
-def read(spark: SparkSession, folder: Path, **changes: Any) -> History:
-    return read_history(spark, StreamSpec.model_validate({**SPEC, **changes}), folder, folder.parent)
+def read(spark: SparkSession, folder: Path, **changes: Any) -> EventHistory:
+    return read_event_history(spark, StreamSpec.model_validate({**SPEC, **changes}), folder, folder.parent)
 
 
 def test_files_of_a_stream_that_reads_a_broker(spark: SparkSession, folder: Path) -> None:

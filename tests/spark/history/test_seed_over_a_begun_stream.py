@@ -10,7 +10,7 @@ from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import StreamBegun
 from sessionizer.spark.history.history_rows import find_history
-from sessionizer.state.seeds.seed_plan import BEGINNING, Decision
+from sessionizer.state.seeds.seed_plan import BEGINNING, SeedDecision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.expected.folder_digest import folder_digest
 from support.expected.landed import landed
@@ -54,4 +54,4 @@ def digest_of(stage: Stage) -> str:
     """The digest that the plan of the seed shows."""
     spec = stage.spec()
     past, _ = find_history(str(stage.feed), spec.source, None, None, None)
-    return Decision(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest
+    return SeedDecision(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest

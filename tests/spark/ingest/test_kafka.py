@@ -9,7 +9,7 @@ import pytest
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.positions_record import POSITIONS_FILE
 from sessionizer.errors import SourceReplaced, SourceUnreachable
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, is_valid, table_rows
@@ -93,6 +93,6 @@ def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Pa
         assert driver.wait() == SourceUnreachable.exit_code
     assert "127.0.0.1:1" in driver.said
     health = view_spec(stage.spec(), stage.home).health
-    assert (health.word, health.rule) == (Word.DOWN, "no_driver")
+    assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")
     assert stage.lineage is None
     assert list(opened(stage.stream_home.tables).iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages, inspect
-from sessionizer.spark.state.foreign_rows import count_rows
+from sessionizer.spark.state.foreign_rows import count_store_rows
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.faults.checkpoint_damage import Held, Way
@@ -101,7 +101,7 @@ def test_the_older_format_is_described(foreign: dict[str, Foreign]) -> None:
 @pytest.mark.parametrize("name", [*KINDS, "in_files"])
 def test_rows_are_counted_and_nothing_is_written(spark: SparkSession, foreign: dict[str, Foreign], name: str) -> None:
     before = folder_digest(foreign[name].folder)
-    counts = count_rows(spark, inspected(foreign[name]))
+    counts = count_store_rows(spark, inspected(foreign[name]))
     assert {each["rows"] for each in counts} == {ROWS[foreign[name].kind]}, counts
     assert folder_digest(foreign[name].folder) == before
 

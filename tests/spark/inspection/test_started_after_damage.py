@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.inspection.finding import Finding, Step
+    from sessionizer.inspection.finding import CheckpointDamage, RemedyStep
 
 LOST: Final = "lost"
 """Gone, and what Hadoop noted of it with it."""
@@ -98,7 +98,7 @@ def damaged(held: Held, name: str, way: Way | str) -> Held:
     return Held({other: content for other, content in held.contents.items() if other not in gone})
 
 
-def is_told_right(findings: list[Finding], outcome: bool | None) -> bool:
+def is_told_right(findings: list[CheckpointDamage], outcome: bool | None) -> bool:
     effects = {finding.effect for finding in findings}
     if outcome is None:
         return Effect.STOPS in effects
@@ -131,7 +131,7 @@ def test_damage_does_what_is_told_and_the_steps_mend_it(spark: SparkSession, tmp
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def mended(trial: Trial, hurt: Held, steps: list[Step]) -> bool:
+def mended(trial: Trial, hurt: Held, steps: list[RemedyStep]) -> bool:
     hurt.put(trial.checkpoint)
     for step in steps:
         if step.source is None:

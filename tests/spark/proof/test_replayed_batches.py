@@ -13,10 +13,10 @@ from sessionizer.errors import NothingToProve
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.proof.proof_table import add_to_proof_table
-from sessionizer.spark.proof.prove import ProofRequest, prove
+from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
 from sessionizer.spark.sinks.write import Sinks
-from sessionizer.state.proof.comparison import Kind
-from sessionizer.state.proof.result import Verdict
+from sessionizer.state.proof.comparison import DifferenceKind
+from sessionizer.state.proof.result import ProofVerdict
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.folder_digest import folder_digest
 from support.faults.bad_clicks import line
@@ -64,7 +64,7 @@ def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stag
 
 def proved(spark: SparkSession, stage: Stage, spec: dict[str, Any] | None = None, **asked: Any) -> Proof:
     given = spec or written_spec()
-    return prove(
+    return prove_by_replay(
         spark, stage.stream_home, StreamSpec.model_validate({**given, "name": "clicks"}), ProofRequest(**asked)
     )
 
@@ -74,7 +74,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
     proof = proved(spark, stage, batches=50)
     committed = sorted(list_committed_batches(stage.checkpoint))
     assert (proof.first, proof.last) == (committed[1], committed[-1])
-    assert proof.verdict is Verdict.EQUAL
+    assert proof.verdict is ProofVerdict.EQUAL
     assert {table.table: (table.old, table.new) for table in proof.tables} == {
         table.table: (table.identical, table.identical) for table in proof.tables
     }
@@ -89,7 +89,7 @@ def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSessi
 def test_a_changed_rule_explains_its_rows(spark: SparkSession, stage: Stage) -> None:
     proof = proved(spark, stage, written_spec(gap_timeout="5 seconds"), batches=3)
     sessions = proof.tables[0]
-    assert proof.verdict is Verdict.EXPLAINED
+    assert proof.verdict is ProofVerdict.EXPLAINED
     assert sessions.explained
     assert {each.explained_by for each in sessions.differences} == {("rules.gap_timeout",)}
     assert all(not table.differences for table in proof.tables[1:])
@@ -110,7 +110,7 @@ def test_a_changed_timeout_explains_conflicting_duplicates(spark: SparkSession, 
     assert same.identical >= 3
     proof = proved(spark, stage, written_spec(gap_timeout="25 seconds"), batches=50)
     *_, shorter = proof.tables
-    assert proof.verdict is Verdict.EXPLAINED, list(proof.lines())
+    assert proof.verdict is ProofVerdict.EXPLAINED, list(proof.lines())
     assert "event.timeout_ms" in {column for each in shorter.differences for column in each.difference.columns}
     assert {each.explained_by for each in shorter.differences} == {("rules.gap_timeout",)}
     assert proof.tables[2].differences == ()
@@ -120,7 +120,7 @@ def test_a_changed_timeout_explains_conflicting_duplicates(spark: SparkSession, 
 def test_a_changed_measure_explains_its_column_alone(spark: SparkSession, stage: Stage) -> None:
     changed = written_spec() | {"measures": MEASURES | {"spent": "sum(amount) + 1"}}
     (found,) = proved(spark, stage, changed, batches=2).tables[0].differences
-    assert (found.difference.kind, found.difference.columns) == (Kind.COLUMNS, ("spent",))
+    assert (found.difference.kind, found.difference.columns) == (DifferenceKind.COLUMNS, ("spent",))
     assert found.explained_by == ("measures.spent",)
 
 
@@ -135,9 +135,9 @@ def test_a_release_that_drops_rows_is_caught(
 
     monkeypatch.setattr(Sinks, "_rows", fewer)
     proof = proved(spark, stage, batches=3)
-    assert proof.verdict is Verdict.UNEXPLAINED
+    assert proof.verdict is ProofVerdict.UNEXPLAINED
     (found,) = proof.tables[0].differences
-    assert found.difference.kind is Kind.ONLY_OLD
+    assert found.difference.kind is DifferenceKind.ONLY_OLD
     assert 0 < found.difference.rows == proof.unexplained < proof.tables[0].old
     location = add_to_proof_table(spark, stage.stream_home, proof)
     added = spark.read.format("delta").load(location).where("explained_by = array() and kind <> 'identical'").collect()
@@ -155,6 +155,6 @@ def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, st
         shorter = proved(spark, stage, batches=50)
         assert shorter.first > 1
         assert newest.name in "".join(shorter.notes)
-        assert shorter.verdict is Verdict.EQUAL
+        assert shorter.verdict is ProofVerdict.EQUAL
     finally:
         (tmp_path / newest.name).rename(newest)

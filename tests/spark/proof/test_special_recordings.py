@@ -11,9 +11,9 @@ from sessionizer.checkpoint.batch_logs import list_committed_batches, read_last_
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.proof.prove import ProofRequest, prove
-from sessionizer.state.proof.comparison import Kind
-from sessionizer.state.proof.result import Verdict
+from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
+from sessionizer.state.proof.comparison import DifferenceKind
+from sessionizer.state.proof.result import ProofVerdict
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.processes.driver_process import DriverProcess
@@ -41,11 +41,11 @@ def caught_up(spark: SparkSession, stage: Stage) -> Stage:
 
 
 def proved(spark: SparkSession, stage: Stage, **asked: Any) -> Proof:
-    return prove(spark, stage.stream_home, stage.spec(), ProofRequest(**asked))
+    return prove_by_replay(spark, stage.stream_home, stage.spec(), ProofRequest(**asked))
 
 
 def assert_equal(proof: Proof) -> None:
-    assert proof.verdict is Verdict.EQUAL, list(proof.lines())
+    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
     assert proof.tables[0].identical > 0
 
 
@@ -107,7 +107,7 @@ def test_a_replay_takes_no_file_away(spark: SparkSession, tmp_path: Path) -> Non
     caught_up(spark, stage)
     there = sorted(file.name for file in stage.feed.iterdir())
     proof = proved(spark, stage, batches=50)
-    assert proof.verdict is Verdict.EQUAL
+    assert proof.verdict is ProofVerdict.EQUAL
     assert proof.notes, "the files of the batches before are gone"
     assert sorted(file.name for file in stage.feed.iterdir()) == there
 
@@ -124,7 +124,7 @@ def test_open_events_that_a_migration_leaves_as_they_are(spark: SparkSession, tm
     write_click_files(stage.feed, 6, rate=12)
     caught_up(spark, stage)
     spec = migrated_spec(stage, {"columns": {"page": "page"}})
-    proof = prove(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
     assert proof.holds, list(proof.lines())
     sessions = proof.tables[0]
     assert sessions.identical > 0
@@ -137,10 +137,10 @@ def test_open_events_that_move_to_another_key(spark: SparkSession, tmp_path: Pat
     write_click_files(stage.feed, 6, rate=12)
     caught_up(spark, stage)
     spec = migrated_spec(stage, {"key": "upper(key)"}, key="upper(user_id)")
-    proof = prove(spark, stage.stream_home, spec, ProofRequest(batches=3))
-    assert proof.verdict is Verdict.EXPLAINED, list(proof.lines())
+    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    assert proof.verdict is ProofVerdict.EXPLAINED, list(proof.lines())
     sessions = proof.tables[0]
-    new = [each.difference for each in sessions.differences if each.difference.kind is Kind.ONLY_NEW]
+    new = [each.difference for each in sessions.differences if each.difference.kind is DifferenceKind.ONLY_NEW]
     assert sum(each.rows for each in new) > 0
     assert all(str(sample.new["key"]).isupper() for each in new for sample in each.samples if sample.new)
 
@@ -163,4 +163,4 @@ def test_a_running_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
         proof = proved(spark, stage, batches=5)
         driver.wait_for(lambda: (read_last_commit(stage.checkpoint) or 0) > (before or 0), "going on")
         assert not driver.ended
-    assert proof.verdict is Verdict.EQUAL, list(proof.lines())
+    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())

@@ -22,7 +22,7 @@ from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
 from sessionizer.spark.state.restores import table_rows
 from sessionizer.spark.state.restores.table_rows import count_changes, delete_rows
-from sessionizer.state.compaction.plan import Place
+from sessionizer.state.compaction.plan import OwnedTable
 from sessionizer.state.compaction.retention import Retention
 from sessionizer.state.lineages.path import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
@@ -67,7 +67,7 @@ def append(spark: SparkSession, location: str, batch_id: int) -> int | None:
 
 
 def planned(spark: SparkSession, table: StreamedTable, retention: Retention = WEEK_AND_MORE) -> TablePlan:
-    (plan,) = plan_tables(spark, [Place(table.name, table.location, OWNER)], retention)
+    (plan,) = plan_tables(spark, [OwnedTable(table.name, table.location, OWNER)], retention)
     return plan
 
 
@@ -174,8 +174,8 @@ def test_a_command_that_lost_its_lease_meanwhile_does_not_try_again(
 
 
 def test_a_table_of_another_stream_is_left_alone(spark: SparkSession, table: StreamedTable) -> None:
-    (plan,) = plan_tables(spark, [Place(table.name, table.location, "visits@0123456789abcdef")], WEEK_AND_MORE)
+    (plan,) = plan_tables(spark, [OwnedTable(table.name, table.location, "visits@0123456789abcdef")], WEEK_AND_MORE)
     assert plan.skipped is not None
     assert OWNER in plan.skipped
     nowhere = replace(table, location=f"{table.location}_of_nobody")
-    assert plan_tables(spark, [Place(nowhere.name, nowhere.location, OWNER)], WEEK_AND_MORE) == []
+    assert plan_tables(spark, [OwnedTable(nowhere.name, nowhere.location, OWNER)], WEEK_AND_MORE) == []

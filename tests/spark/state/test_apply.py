@@ -10,7 +10,7 @@ import pytest
 from sessionizer.cli.state_commands.operations import is_done_already
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.core.definition.rules import Clock
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest
 from sessionizer.deployment.upgrade_planning import plan_upgrade
@@ -129,14 +129,14 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
         execute(begun, found)
     pending = pending_operation(home)
     assert pending is not None
-    assert pending.step is Reached.STOPPED
+    assert pending.step is OperationStage.STOPPED
     done = execute(Operation(home, pending, lambda: None), applying(spark, stage))
     assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
     noted = SPEC_FILE.of(home, lineage).require()
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in list_savepoints(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
-    saved = Operation(home, replace(pending, step=Reached.SAVED), lambda: None)
+    saved = Operation(home, replace(pending, step=OperationStage.SAVED), lambda: None)
     assert execute(saved, applying(spark, stage)).lineage_to == lineage, "killed after it"
     assert read_canary(home, lineage) is None
     assert not applying(spark, stage).look().is_needed

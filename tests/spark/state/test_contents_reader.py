@@ -21,7 +21,7 @@ from sessionizer.inspection.inspect import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.comparison import compare_states
-from sessionizer.spark.state.foreign_rows import count_rows
+from sessionizer.spark.state.foreign_rows import count_store_rows
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.retained import find_retained_batch
 from support.expected.checkpoint_log import CheckpointLog
@@ -181,7 +181,7 @@ def test_our_own_checkpoint_is_one_of_sparks(spark: SparkSession, streamed: Stre
     assert [operator["kind"] for operator in told["operators"]] == ["transformWithState in Python"]
     assert [source["kind"] for source in told["sources"]] == ["files", "not read yet"]
     assert told["findings"] == []
-    rows = {each["variable"]: each["rows"] for each in count_rows(spark, found)}
+    rows = {each["variable"]: each["rows"] for each in count_store_rows(spark, found)}
     groups = {group["key_group"] for group in look(spark, streamed).groups(None, 1)[0]["groups"]}
     assert (rows["plan"], rows["timers"], rows["timeouts"]) == (len(groups), len(groups), 0)
     assert rows["log"] >= len(groups)

@@ -32,7 +32,7 @@ from sessionizer.spark.state.savepoints.event_counts import recount
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.state_transfer import Step
+from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog
@@ -217,7 +217,7 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     operation = approved(home, command.name, plan)
 
     def die(step: str) -> None:
-        if step == f"new lineage: {Step.ACTIVATED}":
+        if step == f"new lineage: {LineageStep.ACTIVATED}":
             raise Killed
 
     runner.say = die

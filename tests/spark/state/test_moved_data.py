@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import Reached, require_no_operation, write_operation
+from sessionizer.control.records.operation_record import OperationStage, require_no_operation, write_operation
 from sessionizer.errors import DataElsewhere, UnfaithfulState
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath, uri_of
@@ -95,7 +95,7 @@ def test_one_that_fails_leaves_nothing_there_and_one_that_was_killed_goes_on(
 
     def die(home: StreamHome, record: OperationRecord) -> None:
         write_operation(home, record)
-        if record.step is Reached.SEEDED:
+        if record.step is OperationStage.SEEDED:
             raise Killed
 
     monkeypatch.setattr(NewLineage, "compare", unfaithful)

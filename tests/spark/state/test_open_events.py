@@ -22,7 +22,7 @@ from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.schema import event_schema
 from sessionizer.home import names
-from sessionizer.spark.state.open_events import KeptState, read_open_events, read_timeouts, reading_state
+from sessionizer.spark.state.open_events import KeptState, read_open_events, read_state_timeouts, reading_state
 from support.expected.checkpoint_log import CheckpointLog
 from support.streams.log_feed import batches_that_bring_something
 from support.streams.plain_rows import (
@@ -118,7 +118,7 @@ def assert_open(spark: SparkSession, outcome: Streamed, case: Case, state: KeptS
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     with reading_state(spark):
         rows = read_open_events(spark, state).toArrow()
-        timeouts = dict(read_timeouts(spark, state))
+        timeouts = dict(read_state_timeouts(spark, state))
     of_groups = [rows.filter(pa.compute.equal(rows.column(KEY_GROUP), group)) for group in range(state.key_groups)]
     merged = [merge(log_of(part), expected.watermark_ms, case.log.rules, PAYLOAD) for part in of_groups if len(part)]
     open_events = [row for part in merged for table in part.open_events for row in records(table)]

@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
@@ -25,7 +25,7 @@ from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
-from sessionizer.state.lineages.state_transfer import Step
+from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import assert_moved_as_defined
 from support.places import REPOSITORY, opened
@@ -77,7 +77,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     assert expected is not None
     assert shown.stdout.splitlines() == [
         *plan.lines(),
-        f"  {canary_line(Terms())}",
+        f"  {canary_line(CanaryTerms())}",
         f"  {expected.line()}",
         f"to run it: the same command with --approve {plan.digest}",
     ]
@@ -144,7 +144,7 @@ def carry_out_by_operation(
         execute(Operation(home, record, lease.check), runner)
 
 
-def die_at(step: Step) -> Callable[[str], None]:
+def die_at(step: LineageStep) -> Callable[[str], None]:
     def die(line: str) -> None:
         if line == f"new lineage: {step}":
             raise Killed
@@ -152,8 +152,10 @@ def die_at(step: Step) -> Callable[[str], None]:
     return die
 
 
-@pytest.mark.parametrize("step", [pytest.param(Step.SEEDED, marks=pytest.mark.long), Step.ACTIVATED])
-def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, stopped: Stage, step: Step) -> None:
+@pytest.mark.parametrize("step", [pytest.param(LineageStep.SEEDED, marks=pytest.mark.long), LineageStep.ACTIVATED])
+def test_killed_no_driver_starts_and_a_second_run_finishes(
+    spark: SparkSession, stopped: Stage, step: LineageStep
+) -> None:
     home, before = stopped.stream_home, stopped.lineage
     write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
     plan = plan_of(stopped)

@@ -14,7 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    Reached,
+    OperationStage,
     read_operations,
     require_no_operation,
     write_operation,
@@ -168,13 +168,13 @@ def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> Non
 @pytest.mark.parametrize(
     "reached",
     [
-        pytest.param(Reached.STOPPED, marks=pytest.mark.long),
-        pytest.param(Reached.SEEDED, marks=pytest.mark.long),
-        pytest.param(Reached.TAKEN_BACK, marks=pytest.mark.long),
+        pytest.param(OperationStage.STOPPED, marks=pytest.mark.long),
+        pytest.param(OperationStage.SEEDED, marks=pytest.mark.long),
+        pytest.param(OperationStage.TAKEN_BACK, marks=pytest.mark.long),
     ],
 )
 def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
-    restored: Restored, reached: Reached, monkeypatch: pytest.MonkeyPatch
+    restored: Restored, reached: OperationStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def die(home: object, record: OperationRecord) -> None:
@@ -251,7 +251,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
 
     def die(home: object, record: OperationRecord) -> None:
         write_operation(restored.stage.stream_home, record)
-        if record.step is Reached.TAKEN_BACK:
+        if record.step is OperationStage.TAKEN_BACK:
             raise Killed
 
     monkeypatch.setattr("sessionizer.control.operation.write_operation", die)

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.spark.state.commands import rollback
 from sessionizer.spark.state.commands.rollback import RollbackRunner, plan_rollback
@@ -72,7 +72,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
             execute(begun, RollbackRunner(spark=spark, home=moved.stream_home))
     pending = pending_operation(moved.stream_home)
     assert pending is not None
-    assert pending.step is Reached.TAKEN_BACK
+    assert pending.step is OperationStage.TAKEN_BACK
     runner = RollbackRunner(spark=spark, home=moved.stream_home)
     done = execute(Operation(moved.stream_home, pending, lambda: None), runner)
     assert (done.outcome, done.lineage_to, moved.lineage) == (Ending.DONE, first, first)

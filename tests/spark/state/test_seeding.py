@@ -17,7 +17,7 @@ from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.group_logs import FirstLog, keep_logs
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.lineages.state_transfer import Step
+from sessionizer.state.lineages.state_transfer import LineageStep
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.places import opened
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.state.open_events import KeptState
 
-BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.RECORDED)
+BEFORE_IT_COUNTS = (LineageStep.MADE, LineageStep.SEEDED, LineageStep.POSITIONED, LineageStep.RECORDED)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("steps", [BEFORE_IT_COUNTS[-1:], BEFORE_IT_COUNTS])
 def test_a_kill_at_any_step_leaves_the_stream_as_it_was(
-    spark: SparkSession, tmp_path: Path, steps: tuple[Step, ...]
+    spark: SparkSession, tmp_path: Path, steps: tuple[LineageStep, ...]
 ) -> None:
     found = examples_of(logs([Clock.EVENT_TIME], drained=True), 100)
     log = next(log for log in found if sum(len(batch.events) for batch in log.batches) >= 15)

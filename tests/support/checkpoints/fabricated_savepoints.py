@@ -13,8 +13,8 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
-    Kind,
     Manifest,
+    SavepointKind,
     SinkTable,
     write_manifest,
 )
@@ -34,7 +34,7 @@ def manifest_of(savepoint: str, batch_id: int = 7, made_at: int = 1_000) -> Mani
     """A manifest without files."""
     return Manifest(
         id=savepoint,
-        kind=Kind.CANONICAL,
+        kind=SavepointKind.CANONICAL,
         stream="clicks",
         owner="clicks@1f2e3d4c5b6a7988",
         lineage="20261121T105501-3fa9c2",

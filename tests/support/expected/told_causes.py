@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
-from sessionizer.errors import Verdict
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.errors import RetryEffect
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer_airflow.supervision.failures import GO_ON
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     Test = TypeVar("Test", bound=Callable[..., object])
 
-KINDS: Final = {Verdict.TERMINAL: "gave_up", Verdict.TRANSIENT: "waiting", Verdict.UNCLEAR: "replaced"}
+KINDS: Final = {RetryEffect.TERMINAL: "gave_up", RetryEffect.TRANSIENT: "waiting", RetryEffect.UNCLEAR: "replaced"}
 WORDS: Final = {
-    Verdict.TERMINAL: (Word.DOWN, {"given_up"}),
-    Verdict.TRANSIENT: (Word.WARNING, {"waiting", "restarting"}),
-    Verdict.UNCLEAR: (Word.WARNING, {"backing_off", "restarting"}),
+    RetryEffect.TERMINAL: (HealthWord.DOWN, {"given_up"}),
+    RetryEffect.TRANSIENT: (HealthWord.WARNING, {"waiting", "restarting"}),
+    RetryEffect.UNCLEAR: (HealthWord.WARNING, {"backing_off", "restarting"}),
 }
 """The word and the rules of each verdict, while the supervisor acts."""
 MADE: Final[set[str]] = set()
@@ -51,7 +51,7 @@ def check_alert(
     assert (alert["kind"], alert["stream"]) == (KINDS[cause.verdict], "clicks"), alert
     assert remedy in alert["what_to_do"], alert
     assert all(part in alert["text"] for part in (remedy, cause.called, names)), alert
-    assert (GO_ON in alert["text"]) == (cause.verdict is Verdict.TERMINAL and not cause.for_good), alert
+    assert (GO_ON in alert["text"]) == (cause.verdict is RetryEffect.TERMINAL and not cause.for_good), alert
     assert "\n" not in alert["text"]
     assert any(remedy in line for line in said), "the task log says it, too"
 
@@ -60,7 +60,7 @@ def check_record(name: str, record: SupervisionRecord, said: Heard) -> None:
     """What is terminal was tried once and is given up; what is transient uses up no restart."""
     verdict = CAUSES[name].verdict
     assert record.cause == name, record
-    assert record.given_up == (verdict is Verdict.TERMINAL), record
-    assert record.failures == (1 if verdict is Verdict.UNCLEAR else 0), record
-    if verdict is Verdict.TERMINAL:
+    assert record.given_up == (verdict is RetryEffect.TERMINAL), record
+    assert record.failures == (1 if verdict is RetryEffect.UNCLEAR else 0), record
+    if verdict is RetryEffect.TERMINAL:
         assert sum("launching a driver" in line for line in said) <= 1, said

@@ -15,7 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary, read_canary, write_canary
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from support.places import mounted
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def beat(home: StreamHome, **figures: object) -> None:
     HEARTBEAT_FILE.of(home).write(Heartbeat(**facts))  # type: ignore[arg-type]
 
 
-def make_canary(home: StreamHome, terms: Terms | None = None, drivers: str = "") -> str:
+def make_canary(home: StreamHome, terms: CanaryTerms | None = None, drivers: str = "") -> str:
     """A second lineage, made by a rescale that never was, which so many drivers have run; returns it."""
     before = start_lineage(home)
     lineage = make_lineage(home, None)
-    begin_canary(home, lineage, "rescale", before, terms or Terms())
+    begin_canary(home, lineage, "rescale", before, terms or CanaryTerms())
     activate_lineage(home, lineage, before)
     canary = read_canary(home, lineage)
     assert canary is not None

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
-from sessionizer.fleet.health.verdict import Word
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.project import Folders
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
 WORD_WITHIN_S: Final = 10.0
-WORDS_OF_THEIR_OWN: Final[Mapping[str, tuple[Word, set[str]]]] = {
-    "StreamDrained": (Word.HEALTHY, {"drained"}),
-    "OperationPending": (Word.DOWN, {"stuck_command"}),
+WORDS_OF_THEIR_OWN: Final[Mapping[str, tuple[HealthWord, set[str]]]] = {
+    "StreamDrained": (HealthWord.HEALTHY, {"drained"}),
+    "OperationPending": (HealthWord.DOWN, {"stuck_command"}),
 }
 """Causes that a stream has a word for, whatever its supervisor does."""
 
@@ -115,7 +115,7 @@ class WatchedStream:
                 break
             assert time.monotonic() < deadline, health
             time.sleep(0.2)
-        assert health.word is not Word.DOWN or CAUSES[name].for_good or health.findings[0].what_to_do
+        assert health.word is not HealthWord.DOWN or CAUSES[name].for_good or health.findings[0].what_to_do
 
     def check_status(self, name: str, *, says: str | None = None) -> None:
         """The command line says the same; or ``says``, where it knows more."""

@@ -15,9 +15,9 @@ from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
     BatchBounds,
+    GroupChanges,
     GroupRules,
-    Plan,
-    Step,
+    MergeSchedule,
     take_batch,
     take_initial,
     take_timer,
@@ -27,7 +27,7 @@ from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import log_of
 from sessionizer.core.wire.codec import decode, encode
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 from sessionizer.core.wire.wide import log_tables
 from support.streams.payloads import arrow_column, shown
 
@@ -49,16 +49,16 @@ class Group:
     """State of one group, as Spark would keep it."""
 
     log: list[bytes] = field(default_factory=list)
-    plan: Plan = NO_PLAN
+    plan: MergeSchedule = NO_PLAN
     open_in_group: OpenInGroup = NOTHING_OPEN
 
     def stored(self) -> list[pa.Table]:
         return [decode(blob) for blob in self.log]
 
     def read(self) -> list[pa.Table]:
-        return open_log(self.log)
+        return decode_log(self.log)
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: GroupChanges) -> None:
         if step.append is not None:
             self.log += map(encode, log_tables(step.append))
         if step.merged is not None and step.merged.tombstones is not None:
@@ -130,7 +130,7 @@ class InMemoryGroups:
                 self.repeated += merged.repeated
         return sessions, open_events
 
-    def _carry_out(self, group: Group, step: Step) -> None:
+    def _carry_out(self, group: Group, step: GroupChanges) -> None:
         group.apply(step)
         self.late += event_rows(step.late)
         if step.merged is not None:

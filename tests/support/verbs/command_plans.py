@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.commands.restore import Restore
@@ -18,8 +18,7 @@ from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.loss_plan import LossPlan
-from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
-from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
+from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace, SeedDecision
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
@@ -35,7 +34,9 @@ def decided(**more: object) -> Any:
 
 
 def restore_decision(*, moves: bool) -> Any:
-    chosen = decided(excluded_ranges=("a range",) if moves else (), moved_to="/lake" if moves else None, canary=Terms())
+    chosen = decided(
+        excluded_ranges=("a range",) if moves else (), moved_to="/lake" if moves else None, canary=CanaryTerms()
+    )
     return decided(decision=chosen)
 
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
-    from sessionizer.lineage.canary.judge import Terms
-    from sessionizer.state.lineages.state_transfer import Step
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.state.lineages.state_transfer import LineageStep
     from support.streams.strategies import Log
 
 SEED_BATCH = 0
@@ -54,8 +54,8 @@ def reseed(
     spark: SparkSession,
     stage: Stage,
     partitions: int = 2,
-    after: Callable[[Step], None] = lambda _: None,
-    canary: Terms | None = None,
+    after: Callable[[LineageStep], None] = lambda _: None,
+    canary: CanaryTerms | None = None,
 ) -> str:
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
@@ -80,10 +80,10 @@ class Killed(BaseException):
     """What a process dies of that gets no chance to clean up."""
 
 
-def kill_at(step: Step) -> Callable[[Step], None]:
+def kill_at(step: LineageStep) -> Callable[[LineageStep], None]:
     """Die when ``step`` is over."""
 
-    def die(done: Step) -> None:
+    def die(done: LineageStep) -> None:
         if done is step:
             raise Killed
 
@@ -96,7 +96,7 @@ def tell_reseeded(
     seed: int,
     drivers: int,
     root: Path,
-    killed_at: Iterable[Step] = (),
+    killed_at: Iterable[LineageStep] = (),
     *,
     go_on: Callable[[SparkSession, Stage, int], str] = reseed,
 ) -> Told:
@@ -122,12 +122,12 @@ class _Telling:
     feed: Feed
     brought: list[Batch]
     lived: list[tuple[str, Edition]]
-    killed_at: tuple[Step, ...]
+    killed_at: tuple[LineageStep, ...]
     go_on: Callable[[SparkSession, Stage, int], str] = reseed
 
     @classmethod
     def set_up(
-        cls, spark: SparkSession, log: Log, chance: random.Random, root: Path, killed_at: tuple[Step, ...]
+        cls, spark: SparkSession, log: Log, chance: random.Random, root: Path, killed_at: tuple[LineageStep, ...]
     ) -> _Telling:
         stage, brought = Stage(root, root / "home"), batches_that_bring_something(log)
         for folder in (stage.streams, stage.home):
@@ -158,7 +158,7 @@ class _Telling:
         allow_wider_types(self.spark, self.stage)
         self.lived.append((lineage, edition))
 
-    def _die_at(self, step: Step) -> None:
+    def _die_at(self, step: LineageStep) -> None:
         before = self.stage.lineage
         with pytest.raises(Killed):
             reseed(self.spark, self.stage, after=kill_at(step))

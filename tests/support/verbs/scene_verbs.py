@@ -11,7 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
-from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
@@ -50,7 +50,7 @@ SHORTER = clicks_spec(gap_timeout="5 seconds")
 DIVIDED = {**clicks_spec(), "key_groups": 6}
 ELSEWHERE = {**clicks_spec(), "source": {**clicks_spec()["source"], "path": "other"}}
 SAVEPOINT = "middle"
-_ON_CANARY = Terms(batches=1, goes_back=True)
+_ON_CANARY = CanaryTerms(batches=1, goes_back=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def left_for_a_bad_one(scene: Scene) -> None:
     scene.stage.write_spec(clicks_spec())
     canary = canary_of_active(scene.home)
     assert canary is not None
-    write_canary(scene.home, canary.decided(Outcome.FAILED, "it begins too many sessions"))
+    write_canary(scene.home, canary.decided(CanaryOutcome.FAILED, "it begins too many sessions"))
 
 
 def roll_it_back(scene: Scene) -> OperationRecord:

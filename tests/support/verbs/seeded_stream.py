@@ -13,7 +13,7 @@ from sessionizer.spark.history.history_rows import find_history
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.state.commands.seed import Seed
-from sessionizer.state.seeds.seed_plan import Decision
+from sessionizer.state.seeds.seed_plan import SeedDecision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def reader_of(
     past, source = find_history(history, spec.source, *table, query)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
-    decision = Decision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
+    decision = SeedDecision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
     return HistoryReader(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
 
 

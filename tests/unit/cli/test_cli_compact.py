@@ -11,7 +11,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
 from sessionizer.state.compaction.plan import CompactionPlan
 from sessionizer.state.compaction.retention import Retention
-from sessionizer.state.savepoints.pruning import Verdict
+from sessionizer.state.savepoints.pruning import PruningVerdict
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def test_the_plan_and_the_results_in_words(reviewed: Reviewed) -> None:
         stream="clicks",
         tables=(),
         retention=Retention(289, "savepoint s2 may bring rows back from then", is_short=True, out_of_reach=("s1",)),
-        checkpoints=(Verdict("l1", goes=True, because="its newest batch began 9 d ago"),),
-        savepoints=(Verdict("s2", goes=False, because="it is young"),),
+        checkpoints=(PruningVerdict("l1", goes=True, because="its newest batch began 9 d ago"),),
+        savepoints=(PruningVerdict("s2", goes=False, because="it is young"),),
     )
     tables = [
         TablePlan("sessions", "/tables/sessions", FILES),

@@ -24,7 +24,7 @@ from sessionizer.control.records.lease_record import new_lease
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
     write_operation,
@@ -68,7 +68,7 @@ def home(platform: Platform) -> StreamHome:
     return added
 
 
-def begun(home: StreamHome, verb: str = "restore", step: Reached = Reached.STOPPED) -> OperationRecord:
+def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:
     """Leave an operation behind, as a command that was killed does."""
     options = ("--trial", "3")
     savepoint = "monday" if verb == "restore" else ""
@@ -81,7 +81,7 @@ def begun(home: StreamHome, verb: str = "restore", step: Reached = Reached.STOPP
 
 def fail(home: StreamHome, error: Exception) -> ScriptedRunner:
     def work(_: Step, operation: Operation) -> str:
-        operation.reached(Reached.STOPPED)
+        operation.reached(OperationStage.STOPPED)
         raise error
 
     return ScriptedRunner(home=home, work=work)
@@ -109,7 +109,7 @@ def test_a_stop_between_two_tries_holds_after_the_command(home: StreamHome) -> N
 
     def work(_: Step, operation: Operation) -> str:
         assert read_desired(home).state is DesiredState.MAINTENANCE
-        operation.reached(Reached.SEEDED)
+        operation.reached(OperationStage.SEEDED)
         return "b"
 
     carry_out(home, record, "again", 0, ScriptedRunner(home=home, work=work))
@@ -139,10 +139,10 @@ def abandon(platform: Platform) -> BaseException | None:
 
 @pytest.mark.parametrize(
     ("verb", "step"),
-    [("restore", Reached.SEEDED), ("rollback", Reached.TAKEN_BACK), ("seed", Reached.SEEDED)],
+    [("restore", OperationStage.SEEDED), ("rollback", OperationStage.TAKEN_BACK), ("seed", OperationStage.SEEDED)],
 )
 def test_what_has_changed_the_tables_cannot_be_given_up(
-    platform: Platform, home: StreamHome, verb: str, step: Reached
+    platform: Platform, home: StreamHome, verb: str, step: OperationStage
 ) -> None:
     record = begun(home, verb, step)
     error = abandon(platform)
@@ -174,7 +174,7 @@ def test_what_a_silent_host_carried_out_is_given_up_after_a_wait_that_is_told(
 
 
 def test_a_seed_that_is_given_up_leaves_nothing_of_its_history(platform: Platform, home: StreamHome) -> None:
-    record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).record_step(Reached.TAKEN)
+    record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).record_step(OperationStage.TAKEN)
     write_operation(home, record)
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="seed", afterwards=DesiredState.RUNNING)
     opened(home.seeds / record.id).mkdir(parents=True)

@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.status.read_status import judge
+from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams
@@ -38,7 +38,7 @@ def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[s
 
 
 def test_every_state(platform: Platform) -> None:
-    seen, home = judge(DriverStatus(), 1), StreamHome.of(platform.home, "visits")
+    seen, home = judge_status(DriverStatus(), 1), StreamHome.of(platform.home, "visits")
     drivers = {state: replace(seen, state=state) for state in State}
     views = {
         state: StreamView(name="visits", home=home, specified=False, driver=driver) for state, driver in drivers.items()

@@ -26,13 +26,12 @@ from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
-from sessionizer.control.timeouts import MINUTE
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
-from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary, write_canary
-from sessionizer.lineage.canary.judge import Outcome
+from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
@@ -91,7 +90,9 @@ def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, review
     assert (shown["trial"]["verb"], shown["trial"]["terms"]["batches"]) == ("rescale", 5)
     canary = read_canary(home, lineage)
     assert canary is not None
-    write_canary(home, canary.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
+    write_canary(
+        home, canary.decided(CanaryOutcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before")
+    )
     reviewed(below_table(platform))
     accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
     reviewed(accepted.stdout)

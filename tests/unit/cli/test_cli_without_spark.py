@@ -15,7 +15,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
     write_operation,
@@ -91,7 +91,7 @@ def done(home: StreamHome, verb: str) -> OperationRecord:
     record = replace(
         begun_restore(savepoint=""),
         verb=verb,
-        step=Reached.ACTIVATED,
+        step=OperationStage.ACTIVATED,
         lineage_to=start_lineage(home),
         outcome=Ending.DONE,
     )
@@ -191,7 +191,9 @@ def activated(home: StreamHome, verb: str) -> OperationRecord:
     savepoint = COMMANDS[verb][0] if verb == "restore" else ""
     older = start_lineage(home)
     left = start_lineage(home, older)
-    record = new_operation(home, verb, DIGEST, "ann", (left, 7), savepoint=savepoint).record_step(Reached.TAKEN_BACK)
+    record = new_operation(home, verb, DIGEST, "ann", (left, 7), savepoint=savepoint).record_step(
+        OperationStage.TAKEN_BACK
+    )
     write_operation(home, record)
     lineage = older
     if verb != "rollback":
@@ -219,7 +221,7 @@ def test_an_operation_that_has_its_lineage_is_finished_without_a_plan(
 
 def test_a_refusal_tells_of_the_operation_that_keeps_the_stream_stopped(platform: Platform, home: StreamHome) -> None:
     record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
-    write_operation(home, record.record_step(Reached.STOPPED))
+    write_operation(home, record.record_step(OperationStage.STOPPED))
     error = typed(platform, "restore", "--approve", DIGEST)
     assert isinstance(error, UnknownSavepoint), "it was removed meanwhile"
     notes = "\n".join(error.__notes__)

@@ -11,10 +11,10 @@ from sessionizer import errors
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
-from sessionizer.lineage.figures import Figures
+from sessionizer.lineage.figures import BatchFigures
 from support.expected.error_examples import EXAMPLES
 from support.expected.named_commands import commands_in, faults
 from support.places import REPOSITORY
@@ -25,7 +25,7 @@ OF_SOURCES: Final = (
     "SourceMissing", "SourceForbidden", "SourceReplaced",
 )  # fmt: skip
 """Causes by which a source ends a driver until a person does something."""
-LATE: Final = late_backlog_line("clicks", Lineage("a", 0), Figures(read=96, late=69), 0) or ""
+LATE: Final = late_backlog_line("clicks", Lineage("a", 0), BatchFigures(read=96, late=69), 0) or ""
 WITH_MORE: Final = (
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.InvalidSpec("rules.older", 1, "a known key", file=Path("/home/lineages/a/spec.json")),
@@ -61,7 +61,7 @@ def test_the_commands_of_a_refusal_can_be_pasted(sentence: str) -> None:
 
 @pytest.mark.parametrize("name", OF_SOURCES)
 def test_what_is_wrong_with_a_source_has_a_command(name: str) -> None:
-    assert CAUSES[name].verdict is not Verdict.TRANSIENT
+    assert CAUSES[name].verdict is not RetryEffect.TRANSIENT
     assert commands_in(CAUSES[name].remedy)
 
 

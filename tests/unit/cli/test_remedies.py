@@ -15,7 +15,7 @@ from sessionizer.causes.table import CAUSES, ERROR_CAUSES, SYSTEM, cause_of_erro
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.deployment.refusals import require_continuable
-from sessionizer.errors import SessionizerError, Verdict, launch_errors
+from sessionizer.errors import RetryEffect, SessionizerError, launch_errors
 from sessionizer.home.clock import describe_duration
 from sessionizer.stream_spec.decisions import Change
 from support.expected.error_examples import EXAMPLES
@@ -75,7 +75,7 @@ def test_no_two_causes_have_one_name() -> None:
 def test_an_error_is_tried_again_only_where_its_class_says_so(error: SessionizerError) -> None:
     races = errors.LeaseHeld | errors.LeaseLost
     terminal = isinstance(error, errors.TerminalError) and not isinstance(error, races)
-    assert (cause_of_error(error).verdict is Verdict.TERMINAL) == terminal
+    assert (cause_of_error(error).verdict is RetryEffect.TERMINAL) == terminal
 
 
 def test_a_path_on_a_full_disk_is_waited_for() -> None:

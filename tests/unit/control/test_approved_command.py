@@ -15,9 +15,9 @@ from sessionizer.control.records.approved_command import (
     note_approved,
     unbegun_commands,
 )
-from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
-from sessionizer.control.timeouts import MINUTE
+from sessionizer.control.records.operation_record import OperationStage, read_operations, write_operation
 from sessionizer.errors import DamagedFile
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import mint_id
 from support.places import opened
 
@@ -38,7 +38,7 @@ def test_a_command_is_unbegun_until_its_first_step(home: StreamHome) -> None:
     assert unbegun_commands(home) == []
     record = noted(home)
     assert unbegun_commands(home) == [record]
-    write_operation(home, record.record_step(Reached.STOPPED))
+    write_operation(home, record.record_step(OperationStage.STOPPED))
     assert unbegun_commands(home) == []
 
 
@@ -48,7 +48,7 @@ def test_each_command_that_waits_is_noted_the_newest_first(home: StreamHome) -> 
 
 
 def test_a_command_that_begins_while_a_user_gives_it_up_keeps_its_record(home: StreamHome) -> None:
-    begun = noted(home).record_step(Reached.STOPPED)
+    begun = noted(home).record_step(OperationStage.STOPPED)
     write_operation(home, begun)
     assert not abandon_unbegun(home, begun, "olga")
     assert read_operations(home) == [begun]
@@ -70,13 +70,13 @@ def test_the_same_command_that_was_approved_later_is_not_forgotten(home: StreamH
 
 def test_a_command_that_makes_a_lineage_ends_those_that_were_approved_for_the_one_before(home: StreamHome) -> None:
     over, _, later = noted(home), noted(home, "restore"), noted(home, "restore", lineage="new")
-    forget_approved(home, over.record_step(Reached.ACTIVATED, lineage_to="new"))
+    forget_approved(home, over.record_step(OperationStage.ACTIVATED, lineage_to="new"))
     assert unbegun_commands(home) == [later]
 
 
 def test_a_command_in_place_leaves_others_waiting(home: StreamHome) -> None:
     over, waiting = noted(home, "apply"), noted(home, "restore")
-    forget_approved(home, over.record_step(Reached.ACTIVATED, lineage_to="old"))
+    forget_approved(home, over.record_step(OperationStage.ACTIVATED, lineage_to="old"))
     assert unbegun_commands(home) == [waiting]
 
 

@@ -17,7 +17,7 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Pha
 from sessionizer.control.records.launch_record import LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
-from sessionizer.control.status.read_status import judge, read_driver
+from sessionizer.control.status.read_status import judge_status, read_driver
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[DriverStatus, State, int | None]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_state_follows_from_the_reading(case: str) -> None:
     reading, state, age_ms = CASES[case]
-    observation = judge(reading, NOW, Timeouts(GRACE, STALE))
+    observation = judge_status(reading, NOW, Timeouts(GRACE, STALE))
     assert (observation.state, observation.age_ms) == (state, age_ms)
 
 
@@ -141,7 +141,7 @@ STALLS = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
     reading, _, _ = CASES[case]
-    observation = judge(reading, NOW, Timeouts(GRACE, STALE))
+    observation = judge_status(reading, NOW, Timeouts(GRACE, STALE))
     assert observation.stall is STALLS.get(case)
 
 
@@ -175,7 +175,7 @@ _records = st.builds(
 
 @given(_records, _times, st.integers(0, NOW), st.integers(0, NOW))
 def test_any_reading_has_a_verdict(reading: DriverStatus, now: int, grace: int, stale: int) -> None:
-    observation = judge(reading, now, Timeouts(grace, stale))
+    observation = judge_status(reading, now, Timeouts(grace, stale))
     assert observation.age_ms is None or observation.age_ms >= 0
     assert observation.state is not State.NEVER_STARTED or observation.lease is None
     if observation.state.is_live and observation.lease:
@@ -189,7 +189,7 @@ def test_any_reading_has_a_verdict(reading: DriverStatus, now: int, grace: int, 
 @given(_records, _times)
 def test_time_alone_never_brings_a_driver_back(reading: DriverStatus, now: int) -> None:
     lost = {State.STALLED, State.VANISHED, State.FAILED, State.STOPPED}
-    before, after = judge(reading, now), judge(reading, now + 10**9)
+    before, after = judge_status(reading, now), judge_status(reading, now + 10**9)
     assert before.state not in lost or after.state is before.state
 
 
@@ -204,7 +204,7 @@ def test_time_alone_never_brings_a_driver_back(reading: DriverStatus, now: int) 
 def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
     for reading, state, _ in CASES.values():
         wanting = replace(reading, desired=Desired(wanted))
-        assert judge(wanting, NOW, Timeouts(GRACE, STALE)).is_as_desired is (state in fit)
+        assert judge_status(wanting, NOW, Timeouts(GRACE, STALE)).is_as_desired is (state in fit)
 
 
 def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     POINT_OF_NO_RETURN,
     Ending,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
 )
@@ -104,7 +104,7 @@ def test_the_steps_are_run_in_order_and_the_record_has_their_stages(stopped: Str
     world.assert_done()
     noted = [str(step.noted) for step in world.steps if step.noted]
     assert [part.split()[0] for part in done.seconds.split(", ")] == [*noted, "activated"]
-    stages = [list(Reached).index(step.noted) for step in world.steps if step.noted]
+    stages = [list(OperationStage).index(step.noted) for step in world.steps if step.noted]
     assert stages == sorted(stages), "a later try would skip a step that was not run"
 
 
@@ -165,7 +165,7 @@ def test_what_fails_at_any_step_is_abandoned_or_stays_for_the_next_try(
     with pytest.raises(type(error)):
         execute(world.operation(), runner)
     (record,) = read_operations(stopped)
-    stage = POINT_OF_NO_RETURN.get(record.verb, Reached.ACTIVATED)
+    stage = POINT_OF_NO_RETURN.get(record.verb, OperationStage.ACTIVATED)
     is_past = record.has_done(stage) or world.active is not None
     assert record.outcome is (None if passes or is_past else Ending.ABANDONED)
     assert record.failure is not None
@@ -206,7 +206,7 @@ def test_after_the_point_of_no_return_no_new_plan_stops_it(stopped: StreamHome, 
     if verb not in POINT_OF_NO_RETURN:
         return
     operation = world.operation()
-    operation.reached(Reached.SEEDED)
+    operation.reached(OperationStage.SEEDED)
     runner = world.runner()
     runner.digest, runner.refusal = "f" * 16, EventsGone("clicks", ["a.json"])
     execute(operation, runner)
@@ -218,7 +218,7 @@ def test_after_the_point_of_no_return_no_new_plan_stops_it(stopped: StreamHome, 
 def test_a_history_that_was_read_settles_its_plan(stopped: StreamHome) -> None:
     world = World(stopped, "seed")
     operation = world.operation()
-    operation.reached(Reached.TAKEN)
+    operation.reached(OperationStage.TAKEN)
     runner = world.runner()
     runner.digest = "f" * 16
     execute(operation, runner)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.openlineage import reporter
-from sessionizer.control.openlineage.reporter import RunReporter, is_on
+from sessionizer.control.openlineage.reporter import RunReporter, is_openlineage_on
 from sessionizer.control.openlineage.run import Dataset, command_run, dataset_at, driver_run, source_datasets
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.stream_spec.document.source import Source
@@ -125,12 +125,12 @@ def test_nothing_is_made_unless_it_is_configured(home: StreamHome) -> None:
 
 
 def test_it_is_configured_by_a_variable_or_a_file(tmp_path: Path) -> None:
-    assert not is_on({"OPENLINEAGE_NAMESPACE": "here"})
-    assert is_on({"OPENLINEAGE_URL": "http://marquez:5000"})
-    assert is_on({"OPENLINEAGE__TRANSPORT__TYPE": "file"})
-    assert not is_on({"OPENLINEAGE_URL": "http://marquez:5000", "OPENLINEAGE_DISABLED": "true"})
+    assert not is_openlineage_on({"OPENLINEAGE_NAMESPACE": "here"})
+    assert is_openlineage_on({"OPENLINEAGE_URL": "http://marquez:5000"})
+    assert is_openlineage_on({"OPENLINEAGE__TRANSPORT__TYPE": "file"})
+    assert not is_openlineage_on({"OPENLINEAGE_URL": "http://marquez:5000", "OPENLINEAGE_DISABLED": "true"})
     (tmp_path / "openlineage.yml").write_text("transport: {type: console}")
-    assert is_on({})
+    assert is_openlineage_on({})
 
 
 def test_a_server_that_is_not_there_harms_nothing(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
 from sessionizer.home.stream_home import StreamHome
 from support.expected.folder_digest import folder_digest
@@ -62,7 +62,7 @@ def finish(operation: Operation, _: Lease) -> None:
 @pytest.mark.parametrize(
     "go_on",
     [
-        lambda operation: operation.reached(Reached.SEEDED),
+        lambda operation: operation.reached(OperationStage.SEEDED),
         lambda operation: operation.note_rows("sessions 1", "2026-11-23"),
         lambda operation: operation.finish("other"),
         lambda operation: operation.abandon(),
@@ -72,7 +72,7 @@ def test_what_was_overtaken_by_another_run_changes_nothing_of_it(
     home: StreamHome, go_on: Callable[[Operation], None]
 ) -> None:
     def overtaken(operation: Operation, _: Lease) -> None:
-        operation.reached(Reached.STOPPED)
+        operation.reached(OperationStage.STOPPED)
         lose_lease(home)
         run(home, finish)
         after.append(folder_digest(home.root))
@@ -89,7 +89,7 @@ def test_what_was_overtaken_by_another_run_changes_nothing_of_it(
 
 def test_one_that_is_overtaken_as_it_ends_does_not_give_the_others_lease_up(home: StreamHome) -> None:
     def overtaken(operation: Operation, _: Lease) -> None:
-        operation.reached(Reached.STOPPED)
+        operation.reached(OperationStage.STOPPED)
         lose_lease(home)
         leases.append(acquire(home, job_of(operation).uid))  # the same job, typed again elsewhere
 
@@ -104,7 +104,7 @@ def test_one_that_is_overtaken_as_it_ends_does_not_give_the_others_lease_up(home
 
 def test_a_second_one_does_not_take_the_stream_out_of_the_hands_of_the_first(home: StreamHome) -> None:
     def typed_twice(operation: Operation, _: Lease) -> None:
-        operation.reached(Reached.STOPPED)
+        operation.reached(OperationStage.STOPPED)
         with pytest.raises(DriverStillRuns):
             run(home, finish, wait_s=0.1)
         assert read_desired(home).state is DesiredState.MAINTENANCE

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.operation_record import (
     Ending,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
     require_no_operation,
@@ -31,7 +31,7 @@ def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
 
 
 def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
-    write_operation(home, BEGUN.record_step(Reached.STOPPED))
+    write_operation(home, BEGUN.record_step(OperationStage.STOPPED))
     with pytest.raises(OperationPending, match=r"to 20261122T080000-abc123.*'stopped'") as raised:
         require_no_operation(home)
     assert "sessionizer status" in remedy_for(raised.value)
@@ -42,14 +42,14 @@ def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
 
 def test_it_says_what_each_step_took_and_what_it_made() -> None:
     record = (
-        BEGUN.record_step(Reached.STOPPED)
-        .record_step(Reached.SEEDED, lineage_to="20261123T090000-abc123")
-        .record_step(Reached.TAKEN_BACK)
+        BEGUN.record_step(OperationStage.STOPPED)
+        .record_step(OperationStage.SEEDED, lineage_to="20261123T090000-abc123")
+        .record_step(OperationStage.TAKEN_BACK)
     )
     assert record.lineage_to == "20261123T090000-abc123"
     assert [part.split()[0] for part in record.seconds.split(", ")] == ["stopped", "seeded", "taken_back"]
-    assert record.has_done(Reached.SEEDED)
-    assert not record.has_done(Reached.ACTIVATED)
+    assert record.has_done(OperationStage.SEEDED)
+    assert not record.has_done(OperationStage.ACTIVATED)
 
 
 def test_one_that_is_damaged_is_not_taken_for_none(home: StreamHome) -> None:

@@ -21,10 +21,10 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import PlanChanged
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
-from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
-from sessionizer.state.restores.restore_plan import Decision
+from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, UnreadPart
+from sessionizer.state.restores.restore_plan import RestoreDecision
 from support.verbs.command_plans import seed_decision, upgrade_decision
 from support.verbs.scripted_runner import ScriptedRunner
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from sessionizer.control.plan_changes import Decided
     from sessionizer.home.stream_home import StreamHome
 
-RESTORE = Decision("clicks", "s1", "ab" * 32, "l0", 7, "l1", "ee")
+RESTORE = RestoreDecision("clicks", "s1", "ab" * 32, "l0", 7, "l1", "ee")
 RESCALE = RescalePlan("clicks", "l1", 7, Division(4, 2), Division(8, 2))
-SWITCH = SwitchPlan("clicks", "l1", 7, "0123", Start(edge=Edge.LATEST), (), "there", Unread("files", 0))
+SWITCH = SwitchPlan("clicks", "l1", 7, "0123", Start(edge=Edge.LATEST), (), "there", UnreadPart("files", 0))
 SEED, UPGRADE = seed_decision("l1"), upgrade_decision(Verdict.IN_PLACE)
 BEFORE = DecidedFields({"stream": "clicks", "leaves": "l1", "lineage": "l0"})
 NOW = DecidedFields({"stream": "clicks", "leaves": "l2", "lineage": "l1"})
@@ -50,7 +50,7 @@ CHANGED = ("lineage that is left: l1 → l2", "lineage: l0 → l1")
         (RESCALE, replace(RESCALE, now=Division(8, 4), batch_id=9), ["now partitions: 2 → 4"]),
         (
             RESCALE,
-            replace(RESCALE, canary=Terms(batches=3, goes_back=True)),
+            replace(RESCALE, canary=CanaryTerms(batches=3, goes_back=True)),
             ["canary: the usual one → 3 batches, with a rollback"],
         ),
         (

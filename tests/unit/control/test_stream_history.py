@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.history.files import (
-    HOUR_MS,
     KEPT_MS,
     History,
     oldest_record,
@@ -23,13 +22,14 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_res
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense
 from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOUR = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+START = 1_790_000_000_000 // HOUR * HOUR
 NAME = "2026-09-21T14"
 
 
@@ -44,10 +44,10 @@ def batch(at: int, **figures: object) -> Sample:
 
 
 def test_batches_of_a_minute_become_one_sample() -> None:
-    first = batch(HOUR, lag_ms=5_000, open=7, group=3, group_bytes=900, late=1)
-    second = batch(HOUR + 9, lag_ms=None, open=8, group=1, group_bytes=20, longest_ms=900)
-    both = combine(first, second, HOUR)
-    assert (both.at, both.batches, both.rows, both.batch_ms, both.longest_ms) == (HOUR, 2, 200, 800, 900)
+    first = batch(START, lag_ms=5_000, open=7, group=3, group_bytes=900, late=1)
+    second = batch(START + 9, lag_ms=None, open=8, group=1, group_bytes=20, longest_ms=900)
+    both = combine(first, second, START)
+    assert (both.at, both.batches, both.rows, both.batch_ms, both.longest_ms) == (START, 2, 200, 800, 900)
     assert (both.lag_ms, both.open, both.late) == (5_000, 8, 1), "a figure that the later batch lacks stays"
     assert (both.group, both.group_bytes) == (3, 900), "the heaviest group of the minute, not the last"
     assert both.phases == {"plan": 20, "write": 100}
@@ -55,17 +55,17 @@ def test_batches_of_a_minute_become_one_sample() -> None:
 
 
 def test_condensed_samples_keep_every_row() -> None:
-    samples = [batch(HOUR + minute * SAMPLE_MS, rows=minute) for minute in range(60)]
+    samples = [batch(START + minute * SAMPLE_MS, rows=minute) for minute in range(60)]
     condensed = condense(reversed(samples), 10 * SAMPLE_MS)
-    assert [each.at for each in condensed] == [HOUR + ten * 10 * SAMPLE_MS for ten in range(6)]
+    assert [each.at for each in condensed] == [START + ten * 10 * SAMPLE_MS for ten in range(6)]
     assert sum(each.rows for each in condensed) == sum(range(60))
 
 
 def test_an_hour_is_read_as_it_was_written(home: StreamHome) -> None:
     samples = [
-        batch(HOUR, lineage="a", batch_id=1),
-        batch(HOUR + SAMPLE_MS, lineage="a", batch_id=2, watermark_ms=HOUR),
-        batch(HOUR + 2 * SAMPLE_MS, lineage="b", batch_id=0),
+        batch(START, lineage="a", batch_id=1),
+        batch(START + SAMPLE_MS, lineage="a", batch_id=2, watermark_ms=START),
+        batch(START + 2 * SAMPLE_MS, lineage="b", batch_id=0),
     ]
     home.history.mkdir(parents=True)
     write_hour(home, NAME, samples)
@@ -89,31 +89,31 @@ def test_a_field_of_a_newer_release_is_ignored() -> None:
 
 def test_the_writer_adds_to_the_hour_of_an_earlier_driver(home: StreamHome) -> None:
     before, later = HistoryWriter(home), HistoryWriter(home)
-    before.add(batch(HOUR))
-    later.add(batch(HOUR + SAMPLE_MS))
-    assert [each.at for each in read_hour(home, NAME)] == [HOUR, HOUR + SAMPLE_MS]
+    before.add(batch(START))
+    later.add(batch(START + SAMPLE_MS))
+    assert [each.at for each in read_hour(home, NAME)] == [START, START + SAMPLE_MS]
 
 
 def test_the_writer_writes_every_few_seconds_and_at_the_end(home: StreamHome) -> None:
     writer = HistoryWriter(home)
-    writer.add(batch(HOUR))
-    writer.add(batch(HOUR + 1_000))
+    writer.add(batch(START))
+    writer.add(batch(START + 1_000))
     assert read_hour(home, NAME)[0].batches == 1, "the second batch is not due yet"
-    writer.flush(HOUR + 2_000, unless_recent=True)
+    writer.flush(START + 2_000, unless_recent=True)
     assert read_hour(home, NAME)[0].batches == 1
-    writer.add(batch(HOUR + WRITTEN_EVERY_MS))
+    writer.add(batch(START + WRITTEN_EVERY_MS))
     assert read_hour(home, NAME)[0].batches == 3
-    writer.add(batch(HOUR + WRITTEN_EVERY_MS + 1))
-    writer.flush(HOUR + WRITTEN_EVERY_MS + 2)
+    writer.add(batch(START + WRITTEN_EVERY_MS + 1))
+    writer.flush(START + WRITTEN_EVERY_MS + 2)
     assert read_hour(home, NAME)[0].batches == 4
 
 
 def test_a_new_hour_is_a_new_file_and_loses_nothing(home: StreamHome) -> None:
     writer = HistoryWriter(home)
-    for at in (HOUR + HOUR_MS - 2_000, HOUR + HOUR_MS - 1_000, HOUR + HOUR_MS):
+    for at in (START + HOUR - 2_000, START + HOUR - 1_000, START + HOUR):
         writer.add(batch(at))
-    writer.flush(HOUR + HOUR_MS + 1)
-    found = read_history(home, HOUR, HOUR + HOUR_MS)
+    writer.flush(START + HOUR + 1)
+    found = read_history(home, START, START + HOUR)
     assert [each.batches for each in found.samples] == [2, 1]
 
 
@@ -122,9 +122,9 @@ def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None
     busy = {"plan": 59_999, "evaluate": 59_999, "write": 59_999, "commit": 59_999}
     worst = [
         Sample(
-            at=HOUR + minute * SAMPLE_MS, lineage=f"20260921T130000-{minute % 2:06}", batch_id=9_999_999, batches=600,
+            at=START + minute * SAMPLE_MS, lineage=f"20260921T130000-{minute % 2:06}", batch_id=9_999_999, batches=600,
             rows=99_999_999, batch_ms=59_999, longest_ms=59_999, phases=busy, lag_ms=9_999_999, source_lag=99_999_999,
-            watermark_ms=HOUR, open=99_999_999, state_bytes=long, sessions=999_999, late=999_999,
+            watermark_ms=START, open=99_999_999, state_bytes=long, sessions=999_999, late=999_999,
             refused=999_999, group=1023, group_bytes=long, group_p99_bytes=long, waited_ms=59_999,
             closed=dict.fromkeys(CloseReason, 999_999), key="k" * 64, key_events=999_999, key_p99_events=99_999,
             straggler=f"key:{'k' * 64}",
@@ -137,23 +137,23 @@ def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None
 
 
 def test_marks_of_several_processes(home: StreamHome) -> None:
-    add_mark(home, Mark(at=HOUR, kind=MarkKind.START, uid="a"))
-    add_mark(home, Mark(at=HOUR, kind=MarkKind.SAVEPOINT, savepoint="s"))
-    add_mark(home, Mark(at=HOUR + 5, kind=MarkKind.CRASH, what="memory", text="password=hunter2 was refused"))
-    found = read_marks(home, HOUR, HOUR + 9)
+    add_mark(home, Mark(at=START, kind=MarkKind.START, uid="a"))
+    add_mark(home, Mark(at=START, kind=MarkKind.SAVEPOINT, savepoint="s"))
+    add_mark(home, Mark(at=START + 5, kind=MarkKind.CRASH, what="memory", text="password=hunter2 was refused"))
+    found = read_marks(home, START, START + 9)
     assert {str(mark.kind) for mark in found} == {"start", "savepoint", "crash"}
     assert "hunter2" not in found[-1].text
-    assert [mark.kind for mark in read_marks(home, HOUR + 1, HOUR + 9)] == [MarkKind.CRASH]
+    assert [mark.kind for mark in read_marks(home, START + 1, START + 9)] == [MarkKind.CRASH]
 
 
 def test_old_files_are_removed_and_others_stay(home: StreamHome) -> None:
     writer = HistoryWriter(home)
-    writer.add(batch(HOUR))
-    add_mark(home, Mark(at=HOUR, kind=MarkKind.START))
-    add_mark(home, Mark(at=HOUR + KEPT_MS, kind=MarkKind.STOP))
-    assert oldest_record(home) == HOUR
-    remove_old(home, HOUR + KEPT_MS + 2 * HOUR_MS)
-    assert read_history(home, 0, HOUR + 2 * KEPT_MS) == History(marks=(Mark(at=HOUR + KEPT_MS, kind=MarkKind.STOP),))
+    writer.add(batch(START))
+    add_mark(home, Mark(at=START, kind=MarkKind.START))
+    add_mark(home, Mark(at=START + KEPT_MS, kind=MarkKind.STOP))
+    assert oldest_record(home) == START
+    remove_old(home, START + KEPT_MS + 2 * HOUR)
+    assert read_history(home, 0, START + 2 * KEPT_MS) == History(marks=(Mark(at=START + KEPT_MS, kind=MarkKind.STOP),))
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_damaged_hour_counts_as_absent(home: StreamHome, content: bytes) -> No
     folder = home.control / "history"
     folder.mkdir(parents=True)
     (folder / f"{NAME}.json").write_bytes(content)
-    assert read_history(home, HOUR, HOUR + HOUR_MS) == History()
-    HistoryWriter(home).add(batch(HOUR))
+    assert read_history(home, START, START + HOUR) == History()
+    HistoryWriter(home).add(batch(START))
     assert len(read_hour(home, NAME)) == 1, "the next driver writes it anew"
 
 
@@ -172,10 +172,10 @@ def test_nothing_is_raised_where_nothing_can_be_written(home: StreamHome) -> Non
     home.root.mkdir(parents=True)
     (home.root / "control").write_text("a file in the place of the folder")
     writer = HistoryWriter(home)
-    writer.add(batch(HOUR))
-    writer.flush(HOUR + WRITTEN_EVERY_MS)
-    add_mark(home, Mark(at=HOUR, kind=MarkKind.START))
-    remove_old(home, HOUR)
+    writer.add(batch(START))
+    writer.flush(START + WRITTEN_EVERY_MS)
+    add_mark(home, Mark(at=START, kind=MarkKind.START))
+    remove_old(home, START)
     assert oldest_record(home) is None
 
 
@@ -184,15 +184,15 @@ def test_what_could_not_be_written_is_written_later(home: StreamHome) -> None:
     obstacle = home.root / "control"
     obstacle.write_text("")
     writer = HistoryWriter(home)
-    writer.add(batch(HOUR))
+    writer.add(batch(START))
     obstacle.unlink()
     (home.control / "history").mkdir(parents=True)
-    writer.add(batch(HOUR + WRITTEN_EVERY_MS))
+    writer.add(batch(START + WRITTEN_EVERY_MS))
     assert read_hour(home, NAME)[0].batches == 2
 
 
 def test_the_folder_is_closed_to_others(home: StreamHome) -> None:
-    HistoryWriter(home).add(batch(HOUR))
+    HistoryWriter(home).add(batch(START))
     assert stat.S_IMODE((home.control / "history").stat().st_mode) & 0o007 == 0
 
 

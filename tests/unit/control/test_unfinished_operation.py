@@ -15,15 +15,16 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
-from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
 from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge
+from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import (
     UNATTENDED_AFTER_MS,
     find_unfinished_operation,
     read_unfinished_of,
 )
-from sessionizer.control.timeouts import MINUTE, SECOND, STALE_AFTER_MS
+from sessionizer.control.timeouts import STALE_AFTER_MS
+from sessionizer.home.clock import MINUTE, SECOND
 
 if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
@@ -43,7 +44,7 @@ PENDING = OperationRecord(
     batch_from=4,
     wanted=DesiredState.RUNNING,
     begun_at=LONG_AGO,
-    step=Reached.TAKEN_BACK,
+    step=OperationStage.TAKEN_BACK,
     step_at=LONG_AGO,
 )
 MAINTENANCE = Desired(DesiredState.MAINTENANCE, LONG_AGO, "olga", "restore to monday")
@@ -105,7 +106,7 @@ READINGS: dict[str, tuple[DriverStatus, bool, bool]] = {
 
 
 def found(reading: DriverStatus, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
-    unfinished = find_unfinished_operation("clicks", pending, judge(reading, NOW), NOW)
+    unfinished = find_unfinished_operation("clicks", pending, judge_status(reading, NOW), NOW)
     assert unfinished is not None
     return unfinished
 
@@ -126,7 +127,7 @@ def test_so_is_one_that_was_killed_before_it_had_a_record(case: str) -> None:
 
 def test_a_stream_that_no_command_has() -> None:
     for state in (DesiredState.RUNNING, DesiredState.STOPPED):
-        seen = judge(replace(DEAD, desired=Desired(state)), NOW)
+        seen = judge_status(replace(DEAD, desired=Desired(state)), NOW)
         assert find_unfinished_operation("clicks", None, seen, NOW) is None
 
 
@@ -143,7 +144,7 @@ def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> No
 
 
 def test_a_command_that_was_killed_before_it_had_a_record_is_named(home: StreamHome) -> None:
-    dead = judge(DEAD, NOW)
+    dead = judge_status(DEAD, NOW)
     note_approved(home, PENDING)
     noted = read_unfinished_of(home, None, dead, NOW)
     assert noted is not None
@@ -174,7 +175,7 @@ _readings = st.builds(
 @given(_readings)
 def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: DriverStatus) -> None:
     now, later = NOW + MINUTE, NOW + 10 * UNATTENDED_AFTER_MS
-    unfinished = find_unfinished_operation("clicks", PENDING, judge(reading, now), now)
+    unfinished = find_unfinished_operation("clicks", PENDING, judge_status(reading, now), now)
     assert unfinished is not None
     assert not (unfinished.is_at_work and unfinished.is_unattended(later))
     assert unfinished.is_at_work or unfinished.is_unattended(later)
@@ -183,8 +184,8 @@ def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading
 
 @given(_readings, st.integers(1, 100) | st.just(UNATTENDED_AFTER_MS))
 def test_what_is_said_stays_the_same_while_nothing_changes(reading: DriverStatus, waited: int) -> None:
-    before = find_unfinished_operation("clicks", PENDING, judge(reading, NOW), NOW)
-    after = find_unfinished_operation("clicks", PENDING, judge(reading, NOW + waited), NOW + waited)
+    before = find_unfinished_operation("clicks", PENDING, judge_status(reading, NOW), NOW)
+    after = find_unfinished_operation("clicks", PENDING, judge_status(reading, NOW + waited), NOW + waited)
     assert before is not None
     assert after is not None
     assert before.try_key == after.try_key

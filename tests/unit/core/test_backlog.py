@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, Plan, take_batch
+from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, MergeSchedule, take_batch
 from support.expected.emission import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from support.streams.strategies import Log, delayed, logs
@@ -78,12 +78,12 @@ def test_what_is_due_waits_once_and_in_a_backlog_only(
 ) -> None:
     now, newest = 10_000, 10_000 + DELAY_MS + advance_ms
     events = event_table(batch_until(newest).events, rules, arrived_at_ms=0)
-    shared, planned = GroupRules(rules, PAYLOAD, key_groups=1), Plan(now, appended)
+    shared, planned = GroupRules(rules, PAYLOAD, key_groups=1), MergeSchedule(now, appended)
     step = take_batch(0, shared, planned, Arrivals([events]), BatchBounds(now, now, newest + behind_ms), list)
     assert (step.merged is not None) == merges
     if not merges:
         assert step.append is not None
-        assert step.plan == Plan(now + 1, 1), "due again as soon as the clock moves"
+        assert step.plan == MergeSchedule(now + 1, 1), "due again as soon as the clock moves"
 
 
 def test_a_drain_after_a_backlog_leaves_nothing() -> None:

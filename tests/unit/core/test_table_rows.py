@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from sessionizer.core.definition.event import session_id
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
+from sessionizer.core.key_group.table_rows import RowOrigin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import schema
 
 PAYLOAD = [pa.field("page", pa.string())]
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
-WRITTEN = Origin("first", 7, datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC))
+WRITTEN = RowOrigin("first", 7, datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC))
 ORIGIN = {"lineage": "first", "batch_id": 7}
 
 

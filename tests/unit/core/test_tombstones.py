@@ -11,7 +11,7 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.merging import TABLES_BEFORE_REWRITE, merge
 from sessionizer.core.wire.codec import continues, decode, encode, mark_admitted, mark_continued
-from sessionizer.core.wire.tombstones import drop_deleted, find_appended_tables, open_log, split_log, tombstones
+from sessionizer.core.wire.tombstones import decode_log, drop_deleted, find_appended_tables, split_log, tombstones
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_table
 
 RULES = SessionRules(
@@ -48,7 +48,7 @@ def deleting(*deleted: int, of: int) -> pa.Table:
 
 def test_the_newest_tombstones_count_and_later_tables_are_open() -> None:
     log = [table(click(1, 10), click(2, 20)), deleting(0, of=2), table(click(3, 30)), deleting(0, 2, of=3)]
-    assert ids(open_log(map(encode, log))) == [["e2"]]
+    assert ids(decode_log(map(encode, log))) == [["e2"]]
     assert ids(drop_deleted([*log, table(click(4, 40))])) == [["e2"], ["e4"]]
     assert split_log(log).deleted.tolist() == [True, False, True]
     assert find_appended_tables(log) == []

@@ -26,7 +26,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, present_fingerprint, write_fingerprint
 
@@ -117,7 +117,7 @@ def returned(home: StreamHome) -> str:
     before = start_lineage(home)
     write_fingerprint(home, before, replace(present_fingerprint(), versions={**BEFORE, RELEASE: "0.0.9"}))
     after = make_lineage(home, None)
-    begin_canary(home, after, "upgrade", before, Terms(goes_back=True))
+    begin_canary(home, after, "upgrade", before, CanaryTerms(goes_back=True))
     activate_lineage(home, after, before)
     return before
 

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.state.commands.upgrade import Upgrade
 
@@ -111,7 +111,7 @@ DECISIONS: Mapping[str, UpgradePlan] = {
     "another value": plan(replace(GAP, now="6 seconds")),
     "accepted": plan(GAP, accepted=("mapping.key",)),
     "anew": plan(GAP, anew=True),
-    "another canary": replace(plan(GAP), request=UpgradeRequest(anew=True, canary=Terms(batches=2))),
+    "another canary": replace(plan(GAP), request=UpgradeRequest(anew=True, canary=CanaryTerms(batches=2))),
     "another lineage": replace(plan(GAP), lineage="20261123T143621-000000"),
     "another spec": replace(plan(GAP), fingerprint="f2"),
     "another verb": replace(plan(GAP), request=UpgradeRequest(APPLY)),

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.cli.installation import UNFIT
 from sessionizer.doctor import examination, facts
-from sessionizer.doctor.finding import Finding, Level
+from sessionizer.doctor.finding import CheckResult, Level
 from sessionizer.doctor.judge import (
     judge_control,
     judge_home,
@@ -80,7 +80,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("finding", FINE, ids=lambda finding: finding.name)
-def test_what_is_right_is_told_as_right(finding: Finding) -> None:
+def test_what_is_right_is_told_as_right(finding: CheckResult) -> None:
     assert (finding.level, finding.remedy) == (Level.OK, "")
 
 

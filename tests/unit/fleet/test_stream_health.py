@@ -16,15 +16,15 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.launch_record import LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge
+from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-from sessionizer.control.timeouts import MINUTE
 from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
-from sessionizer.fleet.health.verdict import SEVERITY, Finding, Part, Word, weigh
+from sessionizer.fleet.health.verdict import SEVERITY, HealthWord, Part, UnhealthyPart, weigh
+from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
-from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE
@@ -51,7 +51,7 @@ COURSE = Course(verb="rescale", owner="o", begun_at=NOW - MINUTE)
 
 
 def facts(reading: DriverStatus = WORKING, **more: Any) -> HealthFacts:
-    return HealthFacts(name="visits", now=NOW, **{"seen": judge(reading, NOW), **more})
+    return HealthFacts(name="visits", now=NOW, **{"seen": judge_status(reading, NOW), **more})
 
 
 def samples(minutes: int = 12, **rows: Any) -> tuple[Sample, ...]:
@@ -97,7 +97,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "far behind by its spec": (
         facts(lagging(60 * MINUTE), watermark_delay_ms=50 * MINUTE), "healthy", "working", None),
     "a canary passed": (
-        facts(canary=CanaryRecord("b", Terms(), replace(COURSE, outcome=Outcome.PASSED))),
+        facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.PASSED))),
         "healthy", "working", None),
     "plenty of room": (facts(free_bytes=LOW_ROOM), "healthy", "working", None),
     "a savepoint was made in time": (
@@ -134,9 +134,13 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),
         "warning", "command", "supervision"),
     "a failed canary that the next driver leaves": (
-        facts(canary=CanaryRecord("b", Terms(goes_back=True), replace(COURSE, before="a", outcome=Outcome.FAILED))),
+        facts(
+            canary=CanaryRecord(
+                "b", CanaryTerms(goes_back=True), replace(COURSE, before="a", outcome=CanaryOutcome.FAILED)
+            )
+        ),
         "warning", "canary_failed", "canary"),
-    "a canary": (facts(canary=CanaryRecord("b", Terms(), COURSE)), "warning", "canary", "canary"),
+    "a canary": (facts(canary=CanaryRecord("b", CanaryTerms(), COURSE)), "warning", "canary", "canary"),
     "it catches up": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=55_000, lag_ms=lambda n: (60 - n) * MINUTE)),
         "warning", "catching_up", "progress"),
@@ -177,7 +181,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "late rows": (facts(samples=samples(rows=1_000, late=600)), "degraded", "rows_late", "source"),
     "a small disk": (facts(free_bytes=LOW_ROOM - 1), "degraded", "disk_low", "disk"),
     "a canary failed": (
-        facts(canary=CanaryRecord("b", Terms(), replace(COURSE, outcome=Outcome.FAILED))),
+        facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.FAILED))),
         "degraded", "canary_failed", "canary"),
     "a savepoint is overdue": (
         facts(save_every_ms=60 * MINUTE, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
@@ -233,7 +237,7 @@ def test_each_situation_has_its_word(situation: str) -> None:
 def test_every_rule_and_part_is_in_the_table() -> None:
     found = {finding.part for given, *_ in SITUATIONS.values() for finding in judge_health(given).findings}
     assert found == set(Part)
-    assert {word for _, word, *_ in SITUATIONS.values()} == set(Word)
+    assert {word for _, word, *_ in SITUATIONS.values()} == set(HealthWord)
 
 
 @pytest.mark.parametrize(
@@ -247,24 +251,24 @@ def test_what_does_not_mend_itself_says_what_is_wrong(situation: str) -> None:
 
 def test_a_quiet_hour_is_no_reason_for_a_savepoint() -> None:
     quiet = facts(IDLE, save_every_ms=60 * MINUTE, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0))
-    assert judge_health(quiet).word is Word.HEALTHY
+    assert judge_health(quiet).word is HealthWord.HEALTHY
 
 
 def test_a_newer_driver_counts_more_than_the_giving_up_before() -> None:
-    assert judge_health(facts(supervision=GIVEN_UP)).word is Word.HEALTHY
+    assert judge_health(facts(supervision=GIVEN_UP)).word is HealthWord.HEALTHY
 
 
 def test_the_worst_word_goes_first_and_every_finding_stays() -> None:
     both = judge_health(
-        facts(free_bytes=1_000, canary=CanaryRecord("b", Terms(), COURSE), samples=samples(rows=1_000, late=600))
+        facts(free_bytes=1_000, canary=CanaryRecord("b", CanaryTerms(), COURSE), samples=samples(rows=1_000, late=600))
     )
-    assert [finding.word for finding in both.findings] == [Word.DOWN, Word.DEGRADED, Word.WARNING]
-    assert both.word is Word.DOWN
+    assert [finding.word for finding in both.findings] == [HealthWord.DOWN, HealthWord.DEGRADED, HealthWord.WARNING]
+    assert both.word is HealthWord.DOWN
 
 
 def test_severities_grow() -> None:
-    assert [SEVERITY[word] for word in Word] == [0, 1, 2, 3, 4]
-    first, second = (Finding(part=Part.DISK, word=Word.DOWN, rule=rule, what="") for rule in ("a", "b"))
+    assert [SEVERITY[word] for word in HealthWord] == [0, 1, 2, 3, 4]
+    first, second = (UnhealthyPart(part=Part.DISK, word=HealthWord.DOWN, rule=rule, what="") for rule in ("a", "b"))
     assert weigh([None, first, second], "calm").rule == "a", "of equal words the first one counts"
 
 

@@ -13,7 +13,7 @@ from sessionizer.home.disk.local_files import close_to_others, make_private
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
-from sessionizer.state.savepoints.marker_files import Failure, write_data_record
+from sessionizer.state.savepoints.marker_files import SavepointFailure, write_data_record
 from support.places import opened
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def test_no_record_state_or_savepoint_is_open_to_others(tmp_path: Path) -> None:
     have_folder((home.control / "operations"), "the record of an operation")
     ((home.control / "operations") / "a.json").write_text("{}")
     (home.control / "desired.json").write_text("{}")
-    write_data_record(home.savepoints / "one" / "failed.json", Failure(epoch_ms(), "x"))
-    write_data_record(tmp_path / "elsewhere" / "two" / "failed.json", Failure(epoch_ms(), "x"))
+    write_data_record(home.savepoints / "one" / "failed.json", SavepointFailure(epoch_ms(), "x"))
+    write_data_record(tmp_path / "elsewhere" / "two" / "failed.json", SavepointFailure(epoch_ms(), "x"))
     opened(home.tables / "part.parquet").write_text("rows")
     inside = [file.relative_to(tmp_path) for file in open_files(tmp_path) if home.tables not in file.parents]
     assert [path for path in inside if path.name != "home.json"] == []

@@ -14,14 +14,14 @@ from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held, Way
 
 if TYPE_CHECKING:
-    from sessionizer.inspection.finding import Finding
+    from sessionizer.inspection.finding import CheckpointDamage
     from support.fixtures.reviewed import Reviewed
 
 BATCHES = 4
 NEWEST = BATCHES - 1
 
 
-def found_in(held: Held, *, deep: bool = False) -> dict[str, Finding]:
+def found_in(held: Held, *, deep: bool = False) -> dict[str, CheckpointDamage]:
     return {finding.file: finding for finding in damages(read_checkpoint(held.files(), deep=deep))}
 
 

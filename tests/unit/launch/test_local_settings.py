@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
+from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
 from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
@@ -25,7 +25,7 @@ def options_on(master: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_airflow_starts_a_local_driver_with_all_that_cannot_change_later(
     master: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert is_local(master)
+    assert is_local_master(master)
     assert options_on(master, monkeypatch) == {
         **launch_settings(JARS),
         "spark.executorEnv.PYTHONPATH": "/platform/jobs",
@@ -34,5 +34,5 @@ def test_airflow_starts_a_local_driver_with_all_that_cannot_change_later(
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "yarn"])
 def test_a_cluster_gets_none_of_them(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not is_local(master)
+    assert not is_local_master(master)
     assert not options_on(master, monkeypatch).keys() & {*launch_settings(JARS), *session_settings()}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
-from sessionizer.lineage.canary.judge import Terms
+from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
-from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
+from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, UnreadPart
 from sessionizer.state.restores import restore_plan
 from sessionizer.state.seeds import seed_plan
 from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
@@ -18,26 +18,30 @@ from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAKE: dict[str, Callable[[Terms | None], str]] = {
+MAKE: dict[str, Callable[[CanaryTerms | None], str]] = {
     "rescale": lambda canary: RescalePlan("clicks", "old", 7, Division(4, 2), Division(8, 2), canary).digest,
     "switch": lambda canary: (
         SwitchPlan(
-            "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", Unread("files", 0), canary=canary
+            "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", UnreadPart("files", 0), canary=canary
         ).digest
     ),
     "apply": lambda canary: (
         UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY, anew=True, canary=canary)).digest
     ),
-    "restore": lambda canary: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", canary=canary).digest,
+    "restore": lambda canary: (
+        restore_plan.RestoreDecision("clicks", "s1", "5b", "old", 7, "new", "ab", canary=canary).digest
+    ),
     "start over": lambda canary: (
-        seed_plan.Decision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, "old", canary).digest
+        seed_plan.SeedDecision(
+            "clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, "old", canary
+        ).digest
     ),
 }
 
 
 @pytest.mark.parametrize("verb", MAKE)
 def test_other_terms_are_another_plan(verb: str) -> None:
-    usual, make = Terms(), MAKE[verb]
+    usual, make = CanaryTerms(), MAKE[verb]
     others = [None, replace(usual, batches=3), replace(usual, goes_back=True)]
     assert len({make(usual), *map(make, others)}) == 1 + len(others)
     assert make(usual) == make(replace(usual, judges_sessions=False)), "what the verb itself says of its canary"
@@ -46,5 +50,5 @@ def test_other_terms_are_another_plan(verb: str) -> None:
 def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
     plan = UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY))
     assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, canary=None)).digest
-    begins = seed_plan.Decision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, None)
+    begins = seed_plan.SeedDecision("clicks", "ab", HistoryPlace("delta", "/lake"), None, BEGINNING, True, None)
     assert begins.digest == replace(begins, canary=None).digest

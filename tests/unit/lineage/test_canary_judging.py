@@ -17,22 +17,22 @@ from sessionizer.lineage.canary.judge import (
     SMALL_STATE_BYTES,
     WATCHING,
     Baseline,
+    CanaryOutcome,
+    CanaryTerms,
     End,
-    Outcome,
-    Terms,
-    judge,
+    judge_figures,
 )
-from sessionizer.lineage.figures import BatchFacts, Figures, lag_behind
+from sessionizer.lineage.figures import BatchFacts, BatchFigures, lag_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from support.fixtures.reviewed import Reviewed
 
-TERMS = Terms()
+TERMS = CanaryTerms()
 NOW = 1_800_000_000_000
 MINUTE = 60_000
-USUAL = Figures(
+USUAL = BatchFigures(
     batches=20, read=10_000, admitted=9_900, late=50, quarantined=50, sessions=1_000, open_before=100, open_after=120,
     held_bytes=2**20, first_lag_ms=MINUTE, last_lag_ms=MINUTE, most_lag_ms=2 * MINUTE,
 )  # fmt: skip
@@ -41,14 +41,14 @@ GOOD = replace(USUAL, batches=5, read=1_000, admitted=990, late=5, quarantined=5
 
 
 def reason(**changes: Any) -> str | None:
-    return judge(TERMS, BASELINE, replace(GOOD, **changes)).reason
+    return judge_figures(TERMS, BASELINE, replace(GOOD, **changes)).reason
 
 
 def test_one_that_does_as_well_passes_after_its_batches_and_not_before() -> None:
-    assert judge(TERMS, BASELINE, GOOD).outcome is Outcome.PASSED
-    assert judge(TERMS, BASELINE, replace(GOOD, batches=4)) == WATCHING
-    assert judge(TERMS, BASELINE, replace(GOOD, read=99, admitted=99)) == WATCHING, "too few rows"
-    assert judge(TERMS, BASELINE, Figures()) == WATCHING
+    assert judge_figures(TERMS, BASELINE, GOOD).outcome is CanaryOutcome.PASSED
+    assert judge_figures(TERMS, BASELINE, replace(GOOD, batches=4)) == WATCHING
+    assert judge_figures(TERMS, BASELINE, replace(GOOD, read=99, admitted=99)) == WATCHING, "too few rows"
+    assert judge_figures(TERMS, BASELINE, BatchFigures()) == WATCHING
 
 
 @pytest.mark.parametrize(
@@ -69,52 +69,59 @@ def test_what_is_worse_is_found_and_named(changes: dict[str, Any], why: str) -> 
 
 def test_the_milder_of_life_and_newest_batches_counts() -> None:
     refusing = replace(USUAL, quarantined=5_000)
-    assert judge(TERMS, Baseline(USUAL, refusing), replace(GOOD, quarantined=400)).outcome is Outcome.PASSED
-    assert judge(TERMS, Baseline(refusing, USUAL), replace(GOOD, quarantined=400)).outcome is Outcome.PASSED
+    assert (
+        judge_figures(TERMS, Baseline(USUAL, refusing), replace(GOOD, quarantined=400)).outcome is CanaryOutcome.PASSED
+    )
+    assert (
+        judge_figures(TERMS, Baseline(refusing, USUAL), replace(GOOD, quarantined=400)).outcome is CanaryOutcome.PASSED
+    )
 
 
 def test_without_anything_to_compare_with_only_its_drivers_count() -> None:
     awful = replace(GOOD, quarantined=900, late=100, sessions=0)
-    assert judge(TERMS, NOTHING, awful).outcome is Outcome.PASSED
-    assert judge(TERMS, NOTHING, awful, [End("a", "its JVM ended", fatal=True)]).outcome is Outcome.FAILED
+    assert judge_figures(TERMS, NOTHING, awful).outcome is CanaryOutcome.PASSED
+    assert judge_figures(TERMS, NOTHING, awful, [End("a", "its JVM ended", fatal=True)]).outcome is CanaryOutcome.FAILED
 
 
 def test_a_backlog_is_waited_for_and_one_that_grows_is_found(reviewed: Reviewed) -> None:
     behind = replace(GOOD, first_lag_ms=90 * MINUTE, last_lag_ms=80 * MINUTE, most_lag_ms=90 * MINUTE)
-    assert judge(TERMS, BASELINE, behind) == WATCHING
-    assert judge(TERMS, BASELINE, replace(behind, held_bytes=2**40)) == WATCHING, "a backlog is open"
+    assert judge_figures(TERMS, BASELINE, behind) == WATCHING
+    assert judge_figures(TERMS, BASELINE, replace(behind, held_bytes=2**40)) == WATCHING, "a backlog is open"
     at_last = replace(behind, batches=TERMS.batches * PATIENCE)
-    assert judge(TERMS, BASELINE, at_last).outcome is Outcome.PASSED, "it gets nearer"
-    found = judge(TERMS, BASELINE, replace(at_last, last_lag_ms=91 * MINUTE))
+    assert judge_figures(TERMS, BASELINE, at_last).outcome is CanaryOutcome.PASSED, "it gets nearer"
+    found = judge_figures(TERMS, BASELINE, replace(at_last, last_lag_ms=91 * MINUTE))
     reviewed(found.reason)
     near = replace(behind, last_lag_ms=4 * MINUTE + LAG_SLACK_MS)
-    assert judge(TERMS, BASELINE, near).outcome is Outcome.PASSED
+    assert judge_figures(TERMS, BASELINE, near).outcome is CanaryOutcome.PASSED
 
 
 def test_who_leaves_a_lineage_that_was_wrong_need_not_do_as_it_did() -> None:
     terms = replace(TERMS, judges_sessions=False)
     for other in ({"sessions": 900}, {"sessions": 0, "open_after": 10, "open_before": 10}, {"held_bytes": 2**40}):
-        assert judge(terms, BASELINE, replace(GOOD, **other)).outcome is Outcome.PASSED
-    assert judge(terms, BASELINE, replace(GOOD, quarantined=400)).outcome is Outcome.FAILED
+        assert judge_figures(terms, BASELINE, replace(GOOD, **other)).outcome is CanaryOutcome.PASSED
+    assert judge_figures(terms, BASELINE, replace(GOOD, quarantined=400)).outcome is CanaryOutcome.FAILED
 
 
 def test_what_a_switch_brings_twice_is_not_held_against_it() -> None:
-    assert judge(replace(TERMS, judges_late=False), BASELINE, replace(GOOD, late=900)).outcome is Outcome.PASSED
+    assert (
+        judge_figures(replace(TERMS, judges_late=False), BASELINE, replace(GOOD, late=900)).outcome
+        is CanaryOutcome.PASSED
+    )
 
 
 def test_rows_that_somebody_left_out_are_not_held_against_a_lineage() -> None:
     left_out = replace(GOOD, quarantined=900)
-    assert judge(TERMS, BASELINE, left_out).outcome is Outcome.FAILED
-    assert judge(replace(TERMS, judges_refused=False), BASELINE, left_out).outcome is Outcome.PASSED
+    assert judge_figures(TERMS, BASELINE, left_out).outcome is CanaryOutcome.FAILED
+    assert judge_figures(replace(TERMS, judges_refused=False), BASELINE, left_out).outcome is CanaryOutcome.PASSED
 
 
-@pytest.mark.parametrize("figures", [Figures(), GOOD])
-def test_drivers_that_ended_in_failures_fail_it_at_any_time(figures: Figures, reviewed: Reviewed) -> None:
+@pytest.mark.parametrize("figures", [BatchFigures(), GOOD])
+def test_drivers_that_ended_in_failures_fail_it_at_any_time(figures: BatchFigures, reviewed: Reviewed) -> None:
     ends = [End(str(number), "its process is gone") for number in range(3)]
-    assert judge(TERMS, BASELINE, figures, ends[:2]).outcome is not Outcome.FAILED
-    verdict = judge(TERMS, BASELINE, figures, ends)
+    assert judge_figures(TERMS, BASELINE, figures, ends[:2]).outcome is not CanaryOutcome.FAILED
+    verdict = judge_figures(TERMS, BASELINE, figures, ends)
     reviewed(verdict.reason)
-    fatal = judge(TERMS, BASELINE, figures, [End("a", "state_refused", fatal=True)])
+    fatal = judge_figures(TERMS, BASELINE, figures, [End("a", "state_refused", fatal=True)])
     reviewed(fatal.reason)
 
 
@@ -124,7 +131,7 @@ def test_a_longer_delay_of_the_watermark_is_no_backlog() -> None:
     assert (lags_before, lags_now) == (MINUTE, MINUTE)
     assert lag_behind(NOW, None, MINUTE) is None
     later = replace(GOOD, first_lag_ms=lags_now, last_lag_ms=lags_now, most_lag_ms=lags_now)
-    assert judge(TERMS, BASELINE, later).outcome is Outcome.PASSED
+    assert judge_figures(TERMS, BASELINE, later).outcome is CanaryOutcome.PASSED
 
 
 counts = st.integers(0, 10**12)
@@ -133,9 +140,9 @@ facts = st.builds(
     BatchFacts, batch_id=counts, read=counts, admitted=counts, late=counts, quarantined=counts, sessions=counts,
     open_before=counts, open_after=counts, held_bytes=counts, lag_ms=lags,
 )  # fmt: skip
-figures = st.lists(facts, max_size=60).map(Figures.of)
+figures = st.lists(facts, max_size=60).map(BatchFigures.of)
 terms = st.builds(
-    Terms,
+    CanaryTerms,
     batches=st.integers(1, 50),
     drivers=st.integers(1, 5),
     judges_late=st.booleans(),
@@ -145,10 +152,10 @@ terms = st.builds(
 
 @given(terms, figures, figures, figures)
 def test_any_figures_have_a_verdict_and_a_canary_ends(
-    terms: Terms, life: Figures, recent: Figures, now: Figures
+    terms: CanaryTerms, life: BatchFigures, recent: BatchFigures, now: BatchFigures
 ) -> None:
-    verdict = judge(terms, Baseline(life, recent), now)
-    assert (verdict.outcome is Outcome.FAILED) == (verdict.reason is not None)
+    verdict = judge_figures(terms, Baseline(life, recent), now)
+    assert (verdict.outcome is CanaryOutcome.FAILED) == (verdict.reason is not None)
     if now.batches >= terms.batches * PATIENCE:
         assert verdict.outcome is not None
 
@@ -192,10 +199,10 @@ def test_the_same_traffic_never_fails_however_it_is_cut(
     """Cut finely it is a stream that follows its source, and all in one batch a backlog that closes much at once."""
     chance = random.Random(seed)
 
-    def told(sessions: int, count: int) -> Figures:
+    def told(sessions: int, count: int) -> BatchFigures:
         events = of_one_kind(chance, sessions)
-        return Figures.of(batched(events, sorted(chance.sample(range(1, len(events)), count)), timeout=300))
+        return BatchFigures.of(batched(events, sorted(chance.sample(range(1, len(events)), count)), timeout=300))
 
     usual = told(before, cuts_before)
-    verdict = judge(Terms(least_rows=50), Baseline(usual, usual), told(now, cuts))
-    assert verdict.outcome is Outcome.PASSED, verdict.reason
+    verdict = judge_figures(CanaryTerms(least_rows=50), Baseline(usual, usual), told(now, cuts))
+    assert verdict.outcome is CanaryOutcome.PASSED, verdict.reason

@@ -23,8 +23,8 @@ from sessionizer.lineage.canary.canary_record import (
     read_canary,
 )
 from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
-from sessionizer.lineage.canary.judge import Outcome, Terms
-from sessionizer.lineage.figures import BatchFacts, Figures
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from sessionizer.lineage.figures import BatchFacts, BatchFigures
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.abandoned import find_abandoned_lineages
@@ -40,7 +40,7 @@ USUAL = BatchFacts(
 )
 
 
-def bring(home: StreamHome, lineage: str, batches: int = 5, quarantined: int = 0) -> Figures:
+def bring(home: StreamHome, lineage: str, batches: int = 5, quarantined: int = 0) -> BatchFigures:
     log = BatchLog(home.lineage(lineage).batches)
     for number in range(batches):
         log.add(replace(USUAL, batch_id=number, admitted=200 - quarantined, quarantined=quarantined))
@@ -55,11 +55,11 @@ def home(tmp_path: Path) -> StreamHome:
     first = start_lineage(home, spec=LineageSpec({}))
     TYPES_FILE.of(home, first).write(KeptTypes("event_time"))
     bring(home, first)
-    on_canary(home, first, Terms())
+    on_canary(home, first, CanaryTerms())
     return home
 
 
-def on_canary(home: StreamHome, before: str, terms: Terms) -> str:
+def on_canary(home: StreamHome, before: str, terms: CanaryTerms) -> str:
     lineage = make_lineage(home, LineageSpec({}))
     ORIGIN_FILE.of(home, lineage).write(Origin("rescale", 7, before, 4))
     begin_canary(home, lineage, "rescale", before, terms)
@@ -91,7 +91,7 @@ def test_it_passes_once_and_is_over(home: StreamHome, reviewed: Reviewed) -> Non
     noted = read_canary(home, lineage)
     assert noted == watch.canary
     assert noted is not None
-    assert noted.outcome is Outcome.PASSED
+    assert noted.outcome is CanaryOutcome.PASSED
     assert noted.course.owner.startswith("clicks@")
     watch.judge(bring(home, lineage, quarantined=200))
     assert read_canary(home, lineage) == noted, "what comes later is no canary"
@@ -114,11 +114,11 @@ def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHom
     assert "needs no promotion" in promote_lineage(home, "ann")
     noted = read_canary(home, lineage)
     assert noted is not None
-    reviewed(standing_line(noted, Figures()))
+    reviewed(standing_line(noted, BatchFigures()))
 
 
 def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> None:
-    lineage = on_canary(home, active(home), Terms(goes_back=True))
+    lineage = on_canary(home, active(home), CanaryTerms(goes_back=True))
     watch = begun(home, "a")
     with pytest.raises(LineageLeft) as raised:
         watch.judge(bring(home, lineage, quarantined=100))
@@ -158,7 +158,7 @@ def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> 
     watch = begun(home, "a")
     promote_lineage(home, "ann")
     watch.judge(bring(home, watch.canary.lineage, quarantined=200))
-    assert watch.canary.outcome is Outcome.PROMOTED
+    assert watch.canary.outcome is CanaryOutcome.PROMOTED
 
 
 def test_a_stream_that_no_verb_moved_is_on_no_canary(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_figures_that_cannot_be_read_keep_no_stream_from_going_on(tmp_path: Path
     for text in ("{", '{"earlier": 7}', '{"batches": [{"batch_id": "x"}]}', '{"batches": 3}'):
         file.write_text(text)
         log = BatchLog(file)
-        assert log.life == Figures()
+        assert log.life == BatchFigures()
         log.add(USUAL)
         assert BatchLog(file).life.read == USUAL.read
 

@@ -15,7 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, promote_lineage, read_canary
-from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
 from sessionizer.lineage.figures import BatchFacts
 from sessionizer.state.lineages.origin import undo_in_place, way_back
@@ -32,7 +32,7 @@ def make_new(home: StreamHome, *, goes_back: bool = True, canary: bool = True) -
     before = start_lineage(home)
     after = make_lineage(home, None)
     if canary:
-        begin_canary(home, after, "upgrade", before, Terms(goes_back=goes_back))
+        begin_canary(home, after, "upgrade", before, CanaryTerms(goes_back=goes_back))
     activate_lineage(home, after, before)
     return before, after
 
@@ -61,7 +61,7 @@ def test_a_lineage_is_failed_once_and_never_after_a_promotion(home: StreamHome) 
     fail_unstarted(home, after, "again")
     canary = read_canary(home, after)
     assert canary is not None
-    assert (canary.outcome, canary.course.reason, canary.goes_back) == (Outcome.FAILED, "no code", True)
+    assert (canary.outcome, canary.course.reason, canary.goes_back) == (CanaryOutcome.FAILED, "no code", True)
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
     marks = [file for file in home.history.iterdir() if "canary" in file.read_text()]
     assert len(marks) == 1
@@ -73,7 +73,7 @@ def test_a_promoted_lineage_is_kept(home: StreamHome) -> None:
     fail_unstarted(home, after, "no code")
     canary = read_canary(home, after)
     assert canary is not None
-    assert canary.outcome is Outcome.PROMOTED
+    assert canary.outcome is CanaryOutcome.PROMOTED
     assert examine_unstarted(home) == UnstartedLineage("clicks", after, before)
 
 

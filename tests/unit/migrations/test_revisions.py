@@ -36,7 +36,7 @@ from sessionizer.migrations.graph import (
     Revision,
     UnknownRevision,
     bring_to,
-    line_of,
+    line_of_revisions,
     order_revisions,
     revisions_before_head,
 )
@@ -77,7 +77,7 @@ THIRD = Revision("0003", "0002", appending("three"))
     ],
 )
 def test_open_events_are_brought_along_the_line(found: str, wanted: str | None, columns: list[str]) -> None:
-    line = line_of([THIRD, FIRST, SECOND])
+    line = line_of_revisions([THIRD, FIRST, SECOND])
     assert [each.revision for each in line] == ["0001", "0002", "0003"]
     assert revisions_before_head(line) == ("0001", "0002")
     table = pa.table({"key": ["ann"]})
@@ -102,7 +102,7 @@ def test_where_no_way_leads_it_is_said(found: str, wanted: str | None) -> None:
 )
 def test_two_heads_or_a_gap_fail_with_their_remedy(revisions: list[Revision], remedy: str) -> None:
     with pytest.raises(BrokenRevisions, match=remedy):
-        line_of(revisions)
+        line_of_revisions(revisions)
 
 
 def test_the_head_is_the_revision_that_is_written() -> None:

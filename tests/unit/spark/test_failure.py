@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath, Verdict
+from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, RetryEffect, StoreUnreachable, UnwritablePath
 from sessionizer.spark.failures.query_failure import classify_failure, store_failure
 from sessionizer.spark.failures.retries import (
     CONFLICT_TRIES,
@@ -89,7 +89,7 @@ def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
     died = classify_failure("clicks", error)
     assert isinstance(died, QueryInterrupted)
     assert len(died.detail.splitlines()) == 1
-    assert CAUSES[died.cause].verdict is Verdict.TRANSIENT, "it uses up no restart"
+    assert CAUSES[died.cause].verdict is RetryEffect.TRANSIENT, "it uses up no restart"
     assert is_transient_failure(error)
     assert is_worker_late(error)
     assert not is_worker_late(Captured("An error occurred", AWAY))

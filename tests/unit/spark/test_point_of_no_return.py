@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import Reached
+from sessionizer.control.records.operation_record import OperationStage
 from sessionizer.errors import RowsGone
 from sessionizer.spark.state.commands import runner
 from sessionizer.spark.state.commands.runner import SparkRunner
@@ -35,7 +35,7 @@ def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
     home: StreamHome, monkeypatch: pytest.MonkeyPatch, begun: bool
 ) -> None:
     operation = Operation(home, new_operation(home, "restore", "0123456789abcdef", "ann", ("a", 7)), lambda: None)
-    operation.reached(Reached.SEEDED if begun else Reached.STOPPED)
+    operation.reached(OperationStage.SEEDED if begun else OperationStage.STOPPED)
     changed: list[str] = []
 
     def gone(*_: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.control.records.positions_record import PartitionPosition, PositionsRecord, positions, unread
+from sessionizer.control.records.positions_record import PartitionPosition, PositionsRecord, count_unread, positions
 from sessionizer.spark.driver.housekeeping.positions_watch import Oldest, add_retention
 
 NOW = 1_790_000_000_000
@@ -14,7 +14,7 @@ HOUR = 3_600_000
 def test_positions_are_those_of_the_progress() -> None:
     found = positions('{"my-clicks":{"1":20,"0":5}}', '{"my-clicks":{"0":9,"1":20}}')
     assert [(each.name, each.offset, each.newest) for each in found] == [("my-clicks-0", 5, 9), ("my-clicks-1", 20, 20)]
-    assert unread(found) == {"my-clicks-0": 4, "my-clicks-1": 0}
+    assert count_unread(found) == {"my-clicks-0": 4, "my-clicks-1": 0}
 
 
 @pytest.mark.parametrize("ends", ['{"logOffset":3}', "null", "None", "", "7", '{"reservoirVersion":{"a":"x"}}', "[]"])
@@ -24,7 +24,7 @@ def test_another_source_has_no_positions(ends: str) -> None:
 
 def test_a_partition_that_is_new_has_no_newest_offset_yet() -> None:
     (found,) = positions('{"c":{"0":5}}', "null")
-    assert (found.behind, unread((found,))) == (None, {})
+    assert (found.behind, count_unread((found,))) == (None, {})
 
 
 @pytest.mark.parametrize(

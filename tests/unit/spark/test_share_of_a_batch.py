@@ -6,7 +6,7 @@ import json
 from itertools import permutations
 
 from sessionizer.core.wire import rows
-from sessionizer.spark.query.group_rows import Share
+from sessionizer.spark.query.group_rows import GroupShare
 
 
 def timeouts(said_at_ms: int, **changes: int) -> bytes:
@@ -17,7 +17,7 @@ def timeouts(said_at_ms: int, **changes: int) -> bytes:
 def test_of_several_changes_the_last_said_holds() -> None:
     said = (timeouts(1, acme=60, globex=7), timeouts(2, acme=10), timeouts(3, acme=30), json.dumps({}).encode())
     for order in permutations(said):
-        share = Share()
+        share = GroupShare()
         for blob in order:
             share.take(rows.PUNCTUATION, blob)
         assert share.changed_timeouts == {"acme": 30, "globex": 7}
@@ -25,7 +25,7 @@ def test_of_several_changes_the_last_said_holds() -> None:
 
 def test_of_several_floors_the_highest_holds() -> None:
     for order in permutations((b'{"floor_ms": 5}', b'{"floor_ms": 9}', b'{"floor_ms": null}')):
-        share = Share()
+        share = GroupShare()
         for blob in order:
             share.take(rows.PUNCTUATION, blob)
         assert share.floor_ms == 9

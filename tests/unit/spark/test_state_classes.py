@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from sessionizer.causes.table import CAUSES, cause_of
-from sessionizer.errors import QueryFailed, QueryInterrupted, Verdict
+from sessionizer.errors import QueryFailed, QueryInterrupted, RetryEffect
 from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classify_failure
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
@@ -44,7 +44,7 @@ def test_a_query_that_dies_of_it(name: str, cause: str) -> None:
     )
     assert isinstance(error, QueryFailed | QueryInterrupted)
     assert error.cause == cause
-    assert isinstance(error, QueryFailed) == (CAUSES[cause].verdict is Verdict.TERMINAL)
+    assert isinstance(error, QueryFailed) == (CAUSES[cause].verdict is RetryEffect.TERMINAL)
     assert cause_of(error.cause).remedy
 
 

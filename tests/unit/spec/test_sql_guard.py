@@ -13,7 +13,7 @@ from sessionizer.stream_spec import sql_functions
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.sql_check import check_sql, source_columns
 from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
-from sessionizer.stream_spec.sql_words import Kind, words_of
+from sessionizer.stream_spec.sql_words import WordKind, words_of
 from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES
 
 ROW, MEASURE, UNKNOWN = Scope({**COLUMNS, "a1": "string"}), Scope(COLUMNS, measure=True), Scope()
@@ -120,4 +120,4 @@ def test_the_columns_of_a_table_are_not_known_and_those_of_kafka_are() -> None:
     assert source_columns(spec(source={"format": "delta", "path": "t"}).source) is None
     kafka = {"format": "kafka", "bootstrap_servers": "h:1", "topic": "t", "encoding": "text"}
     assert {"value", "kafka"} < set(source_columns(spec(source=kafka).source) or ())
-    assert [word.kind for word in words_of("a\x00")] == [Kind.NAME, Kind.UNKNOWN]
+    assert [word.kind for word in words_of("a\x00")] == [WordKind.NAME, WordKind.UNKNOWN]

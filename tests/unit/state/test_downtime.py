@@ -12,7 +12,7 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    Reached,
+    OperationStage,
     pending_operation,
     write_operation,
 )
@@ -59,11 +59,11 @@ def test_measured_by_the_same_verb_else_any_else_guessed(
     assert named in found.line()
 
 
-@pytest.mark.parametrize("fails_at", [None, Stop(), Do(noted=Reached.SEEDED), Do()])
+@pytest.mark.parametrize("fails_at", [None, Stop(), Do(noted=OperationStage.SEEDED), Do()])
 def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fails_at: Step | None) -> None:
     """A try fails at its plan or at a step, and the command is typed again in the morning."""
     night_ms = 8 * 3_600_000
-    lineage, steps = start_lineage(home), (Stop(), Do(noted=Reached.SEEDED), Do())
+    lineage, steps = start_lineage(home), (Stop(), Do(noted=OperationStage.SEEDED), Do())
 
     def fail() -> None:
         raise SourceUnreachable("broker:9092", "refused")
@@ -80,7 +80,7 @@ def test_the_night_between_two_tries_is_no_work_of_a_step(home: StreamHome, fail
     pending = pending_operation(home)
     assert pending is not None
     write_operation(home, replace(pending, step_at=pending.step_at - night_ms, begun_at=pending.begun_at - night_ms))
-    fails_at = Do(noted=Reached.ACTIVATED)
+    fails_at = Do(noted=OperationStage.ACTIVATED)
     done = carry_out(home, pending, "tests", 1, ScriptedRunner(home=home, work=work, steps=steps))
     took = {step: float(seconds) for step, seconds in (part.split() for part in done.seconds.split(", "))}
     assert [*took] == ["stopped", "seeded", "activated"]

@@ -15,7 +15,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
-    Reached,
+    OperationStage,
     pending_operation,
     read_operations,
     write_operation,
@@ -69,7 +69,7 @@ def carried_out_elsewhere(home: StreamHome, record: OperationRecord) -> None:
     """Another terminal has typed the same command."""
     lineage = start_lineage(home)
     twin = new_operation(home, record.verb, record.digest, "bob", (record.lineage_from, 7), savepoint=record.savepoint)
-    write_operation(home, replace(twin.record_step(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
+    write_operation(home, replace(twin.record_step(OperationStage.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
 
 
 def given_up(home: StreamHome, record: OperationRecord) -> None:
@@ -229,10 +229,10 @@ def test_the_verbs_own_preconditions_are_evaluated_under_the_lease(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("step", list(Reached))
+@pytest.mark.parametrize("step", list(OperationStage))
 @pytest.mark.parametrize("passes", [False, True])
 def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
-    home: StreamHome, verb: str, step: Reached, passes: bool
+    home: StreamHome, verb: str, step: OperationStage, passes: bool
 ) -> None:
     record = planned(home, verb)
     error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
@@ -260,10 +260,10 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
     assert read_desired(home).state is DesiredState.RUNNING
 
 
-def operation_may_not_be_left(verb: str, step: Reached) -> bool:
-    first = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
-    steps = list(Reached)
-    return steps.index(step) >= steps.index(first.get(verb, Reached.ACTIVATED))
+def operation_may_not_be_left(verb: str, step: OperationStage) -> bool:
+    first = {"restore": OperationStage.SEEDED, "rollback": OperationStage.SEEDED, "seed": OperationStage.SEEDED}
+    steps = list(OperationStage)
+    return steps.index(step) >= steps.index(first.get(verb, OperationStage.ACTIVATED))
 
 
 def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> None:
@@ -280,10 +280,10 @@ def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> 
 
 
 def test_an_operation_that_has_activated_its_lineage_goes_on(home: StreamHome) -> None:
-    record = replace(planned(home, "restore"), step=Reached.TAKEN_BACK)
+    record = replace(planned(home, "restore"), step=OperationStage.TAKEN_BACK)
     write_operation(home, record)
     activate_lineage(home, start_lineage(home), record.lineage_from)
-    assert require_as_planned(home, record).step is Reached.TAKEN_BACK
+    assert require_as_planned(home, record).step is OperationStage.TAKEN_BACK
 
 
 def test_every_verb_comes_through_the_same_door() -> None:
@@ -315,7 +315,9 @@ def test_a_plan_made_long_ago_is_no_twin(home: StreamHome) -> None:
 def test_the_command_that_moved_the_stream_is_named(home: StreamHome) -> None:
     record = planned(home, "rescale")
     lineage = start_lineage(home)
-    moved = new_operation(home, "restore", "f" * 16, "bob", (record.lineage_from, 7)).record_step(Reached.ACTIVATED)
+    moved = new_operation(home, "restore", "f" * 16, "bob", (record.lineage_from, 7)).record_step(
+        OperationStage.ACTIVATED
+    )
     write_operation(home, replace(moved, outcome=Ending.DONE, lineage_to=lineage))
     with pytest.raises(StreamMovedOn) as raised:
         carry_out(home, record, "tests", 1, no_work(home))

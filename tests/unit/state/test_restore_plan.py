@@ -10,10 +10,10 @@ import pytest
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.commands.restore import Restore
-from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
 from sessionizer.state.restores.row_changes import RowsOfTable
 
-DECISION = Decision(
+DECISION = RestoreDecision(
     "clicks", "20261123T080000-abc123", "f" * 64, "20261122T000000-000001", 41, "20261122T000000-000001", "1" * 16
 )
 PLAN = RestorePlan(
@@ -85,7 +85,7 @@ def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> 
         replace(DECISION, excluded_ranges=EXCLUDED),
     ],
 )
-def test_another_decision_has_another_digest(other: Decision) -> None:
+def test_another_decision_has_another_digest(other: RestoreDecision) -> None:
     assert other.digest != DECISION.digest
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, HistoryPlace, SeedPlan
+from sessionizer.state.seeds.seed_plan import (
+    BEGINNING,
+    NOW,
+    SOURCE,
+    HistoryFigures,
+    HistoryPlace,
+    SeedDecision,
+    SeedPlan,
+)
 
-DECISION = Decision("clicks", "5bec", HistoryPlace("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
-FIGURES = Figures(
+DECISION = SeedDecision(
+    "clicks", "5bec", HistoryPlace("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None
+)
+FIGURES = HistoryFigures(
     watermark_ms=1_750_000_000_123,
     events=1_000,
     refused={"null_key": 2, "malformed": 3},

@@ -12,7 +12,7 @@ from sessionizer.state.lineages.switch_plan import (
     Edge,
     Start,
     SwitchPlan,
-    Unread,
+    UnreadPart,
     require_switch,
     topics_that_stay,
 )
@@ -32,7 +32,7 @@ PLAN = SwitchPlan(
     start=Start(edge=Edge.EARLIEST),
     changes=("source.topic: 'clicks' → 'clicks2'",),
     begins="clicks2 {'0': 0}",
-    unread=Unread("records", 0),
+    unread=UnreadPart("records", 0),
     read_until=1_750_000_060_000,
     first_event=1_750_000_000_000,
 )
@@ -40,8 +40,8 @@ PLAN = SwitchPlan(
 
 PLANS = {
     "overlap": PLAN,
-    "gap, unread records": replace(PLAN, first_event=1_750_000_070_000, unread=Unread("records", 1_200)),
-    "unknown": replace(PLAN, first_event=None, unread=Unread("records", None, "the broker does not answer")),
+    "gap, unread records": replace(PLAN, first_event=1_750_000_070_000, unread=UnreadPart("records", 1_200)),
+    "unknown": replace(PLAN, first_event=None, unread=UnreadPart("records", None, "the broker does not answer")),
     "a moment": replace(PLAN, start=Start(at=1_750_000_000_000)),
     "excluded ranges": replace(PLAN, excluded_ranges=("clicks:0:5 (1 record)",)),
     "topics that stay": replace(PLAN, kept=("a", "b")),
@@ -70,8 +70,10 @@ def test_what_is_left_out_of_the_old_source_is_told_not_to_count_for_the_new_one
 
 def test_the_digest_is_of_what_is_decided() -> None:
     same = (
-        replace(PLAN, batch_id=9), replace(PLAN, unread=Unread("records", 3)), replace(PLAN, begins="clicks2 {'0': 5}"),
-    )  # fmt: skip
+        replace(PLAN, batch_id=9),
+        replace(PLAN, unread=UnreadPart("records", 3)),
+        replace(PLAN, begins="clicks2 {'0': 5}"),
+    )
     assert {plan.digest for plan in same} == {PLAN.digest}
     others = (
         replace(PLAN, start=Start(edge=Edge.LATEST)), replace(PLAN, fingerprint="cd" * 32), replace(PLAN, lineage="x"),

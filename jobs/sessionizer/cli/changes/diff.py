@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import AsJson, StreamOrAll, Streams, streams_folder
+from sessionizer.cli.places import AsJson, StreamOrAll, Streams, specs_folder
 from sessionizer.deployment.checkout import LOCK, PACKAGE, SPECS, Checkout
 from sessionizer.deployment.spec_diff import NOTHING, SpecDiff
 from sessionizer.errors import UnknownStream
@@ -41,7 +41,7 @@ def diff(
 
     Exit code: 0 without a difference, 10 if all can be carried out, 11 if one is refused.
     """
-    folder = streams_folder(streams)
+    folder = specs_folder(streams)
     present = _checkout_around(folder)
     with _other_checkout(against, folder) as other:
         unseen = (*_UNSEEN, *(() if present.has_code and other.has_code else _UNSEEN_CODE))

@@ -54,11 +54,11 @@ def inspect_checkpoint(
 
 
 def _count_rows(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
-    from sessionizer.spark.state.foreign_rows import count_rows  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.foreign_rows import count_store_rows  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows of the state")
     spark = start_spark("sessionizer checkpoint inspect", master, local_data=local_data)
     with translate_failures("checkpoint"):
-        counts = count_rows(spark, found)
+        counts = count_store_rows(spark, found)
     spark.stop()
     return counts

@@ -20,7 +20,7 @@ from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.retained import RetainedBatch, find_retained_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def compare(  # noqa: PLR0913  one parameter per option
             if isinstance(side, RetainedBatch):
                 side.require_unchanged()
     if as_json:
-        typer.echo(json.dumps({"before": name_of(sides[0]), "now": name_of(sides[1]), **asdict(found)}, indent=1))
+        typer.echo(json.dumps({"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}, indent=1))
     else:
         typer.echo("\n".join(_lines(sides, found)))
     spark.stop()
@@ -88,7 +88,7 @@ def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:
     if lineage not in known:
         raise NothingToShow(home.name, f"it has no lineage or savepoint {lineage}")
     found, manifest = complete_savepoint(savepoints, lineage, epoch_ms())
-    if manifest.kind is not Kind.CANONICAL:
+    if manifest.kind is not SavepointKind.CANONICAL:
         raise UnusableSavepoint(lineage, f"it is {manifest.kind}, and has no tables")
     return found, manifest
 
@@ -103,7 +103,7 @@ def open_events(spark: SparkSession, side: Side) -> DataFrame:
     return saved_events(spark, *side)
 
 
-def name_of(side: Side) -> str:
+def name_side(side: Side) -> str:
     """Name a side, for users and programs."""
     if isinstance(side, RetainedBatch):
         return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
@@ -116,7 +116,7 @@ def _lines(sides: list[Side], found: Comparison) -> list[str]:
         ("keys", found.keys_only_before, found.keys_only_now, found.keys_same, f"{found.keys_changed:,}"),
     ]
     told = [[what, *(f"{count:,}" for count in counts), changed] for what, *counts, changed in rows]
-    lines = [f"A  {name_of(sides[0])}", f"B  {name_of(sides[1])}"]
+    lines = [f"A  {name_side(sides[0])}", f"B  {name_side(sides[1])}"]
     lines.append(table_text(("", "only in A", "only in B", "the same", "changed"), told, left=("",)))
     if found.keys:
         rows_of_keys = [

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.checkpoint.descriptions import Operator
-    from sessionizer.inspection.finding import Finding
+    from sessionizer.inspection.finding import CheckpointDamage
     from sessionizer.inspection.inspect import Inspection
 
 
@@ -83,14 +83,14 @@ def _operator_facts(found: Inspection, operator: Operator) -> Iterator[tuple[str
         yield "says", ", ".join(f"{name} {value}" for name, value in told.items())
 
 
-def finding_lines(findings: Sequence[Finding]) -> list[str]:
+def finding_lines(findings: Sequence[CheckpointDamage]) -> list[str]:
     """Return the lines about the damage. Without damage a single line says so."""
     if not findings:
         return ["nothing is damaged"]
     return [line for finding in findings for line in _finding_lines(finding)]
 
 
-def _finding_lines(finding: Finding) -> list[str]:
+def _finding_lines(finding: CheckpointDamage) -> list[str]:
     return [
         f"{'DAMAGED' if finding.effect.is_harmful else 'damaged'} {finding.file}: {finding.wrong}",
         f"  follows     {finding.follows}: {finding.effect}",

@@ -16,7 +16,7 @@ from sessionizer.state.commands.steps import Canary
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.state.commands.command import Command, Decision, Plan
     from sessionizer.state.downtime import Downtime
 
@@ -37,7 +37,7 @@ class Offer:
     down: Downtime | None = None
 
     @property
-    def canary(self) -> Terms | None:
+    def canary(self) -> CanaryTerms | None:
         """Terms of the canary of a new lineage, None without one."""
         return self.command.terms if any(isinstance(step, Canary) for step in self.plan.steps) else None
 
@@ -80,7 +80,7 @@ class Offer:
         say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
 
 
-def canary_line(terms: Terms) -> str:
+def canary_line(terms: CanaryTerms) -> str:
     """Describe the canary of a new lineage in one line."""
     then = "rolls back" if terms.goes_back else "ends and says why"
     return f"its first {terms.batches} batches are a canary: if its figures are worse than before, the driver {then}"

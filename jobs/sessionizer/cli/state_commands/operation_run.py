@@ -16,7 +16,7 @@ from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.approved_command import forget_approved, note_approved, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
+from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import (
     goes_on_as_it_was,
@@ -83,7 +83,7 @@ def _run_under_lease(
     if current.outcome is Ending.DONE:
         return current
     current = replace(current, wanted=record.wanted)
-    since = epoch_ms() if current.has_done(Reached.STOPPED) else asked_at
+    since = epoch_ms() if current.has_done(OperationStage.STOPPED) else asked_at
     operation = Operation(where, current, lease.check, is_transient_failure, since)
     with RunReporter(
         lambda: command_run(where, current.verb, current.id, current.begun_at, current.lineage_from or None), say

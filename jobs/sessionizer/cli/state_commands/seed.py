@@ -19,11 +19,11 @@ from sessionizer.cli.state_commands.operations import (
 )
 from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
-from sessionizer.control.records.operation_record import Reached
+from sessionizer.control.records.operation_record import OperationStage
 from sessionizer.errors import InvalidSpec, StreamBegun
 from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.seed import Seed
-from sessionizer.state.seeds.seed_plan import Decision
+from sessionizer.state.seeds.seed_plan import SeedDecision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def run(command: Seed, shared: Shared) -> None:
         raise InvalidSpec("rules.time_mode", spec.rules.clock.value, "event_time: a history does not say when it came")
     past, source = find_history(command.history, spec.source, command.table, command.user, command.query)
     asked = (command.until_ms(), command.live(), command.backfill, leaves)
-    decision = Decision(stream, spec_fingerprint(spec), past, *asked, command.terms)
+    decision = SeedDecision(stream, spec_fingerprint(spec), past, *asked, command.terms)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
-    if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
+    if pending is not None and not pending.has_done(OperationStage.TAKEN) and pending.digest != decision.digest:
         typed.carry_out(None, _OtherPlan(command.plan(decision)), f"{command.name} by another plan")
     approved = is_approved(where, shared.approve, pending or decision)
     with working_spark(command.name, where, shared.master) as spark:
@@ -77,12 +77,12 @@ def run(command: Seed, shared: Shared) -> None:
 class _OtherPlan:
     """Runner of a ``plan`` that is not the approved one. The executor abandons the operation before Spark starts."""
 
-    plan: Plan[Decision]
+    plan: Plan[SeedDecision]
 
     def find_activated(self, _: OperationRecord) -> None:
         """No try has read the history."""
 
-    def plan_again(self, _: OperationRecord) -> Plan[Decision]:
+    def plan_again(self, _: OperationRecord) -> Plan[SeedDecision]:
         """Return the other plan."""
         return self.plan
 

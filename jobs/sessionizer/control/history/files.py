@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
+from sessionizer.home.clock import DAY, HOUR
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import RecordFile, parse_object
 from sessionizer.home.json_record import add_stamp
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
-HOUR_MS: Final = 3_600_000
-KEPT_MS: Final = 7 * 24 * HOUR_MS
+KEPT_MS: Final = 7 * DAY
 """Milliseconds for which the history is kept."""
 MARKS_READ: Final = 500
 """Number of marks that one look reads at most, the newest."""
@@ -50,12 +50,12 @@ def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: 
     A damaged file counts as absent. Raises OSError.
     """
     # not listed, because the page asks every few seconds, and a listing has a week of names
-    begin = max(since_ms, until_ms - KEPT_MS - HOUR_MS)
-    hours = range(begin // HOUR_MS, until_ms // HOUR_MS + 1)
+    begin = max(since_ms, until_ms - KEPT_MS - HOUR)
+    hours = range(begin // HOUR, until_ms // HOUR + 1)
     samples = [
         sample
         for hour in hours
-        for sample in read_hour(home, hour_name(hour * HOUR_MS))
+        for sample in read_hour(home, hour_name(hour * HOUR))
         if since_ms <= sample.at <= until_ms
     ]
     return History(tuple(samples), tuple(read_marks(home, since_ms, until_ms)) if with_marks else ())
@@ -145,7 +145,7 @@ def remove_old(home: StreamHome, now_ms: int) -> None:
     with suppress(OSError):
         for name in record_names(home.history, "*.json"):
             at = _time_of(name)
-            if at is not None and at < oldest - HOUR_MS:
+            if at is not None and at < oldest - HOUR:
                 with suppress(OSError):
                     store_at(home.history / name).remove()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.json_record import JsonObject
 
-SAMPLE_MS: Final = 60_000
+SAMPLE_MS: Final = MINUTE
 """Milliseconds of a sample. A shorter one would not fit a week of a stream into 5 MB."""
 
 PHASES: Final = ("plan", "evaluate", "write", "commit")

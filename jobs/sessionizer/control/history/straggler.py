@@ -20,6 +20,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 NAMED_AFTER: Final = 2
 """Number of batches that a straggler has held up when it is named."""
-TOLD_AFTER_MS: Final = 5 * 60_000
+TOLD_AFTER_MS: Final = 5 * MINUTE
 """Milliseconds after which users are told of a straggler."""
 SLOW_MS: Final = 2_000
 """Milliseconds of a batch below which no key group counts as slow."""

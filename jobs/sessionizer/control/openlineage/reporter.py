@@ -34,7 +34,7 @@ LIBRARY_MISSING: Final = (
 )
 
 
-def is_on(environment: Mapping[str, str]) -> bool:
+def is_openlineage_on(environment: Mapping[str, str]) -> bool:
     """Whether OpenLineage is configured, by a variable or a file that its client reads."""
     if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
@@ -58,7 +58,7 @@ class RunReporter:
 
     def __enter__(self) -> Self:
         try:
-            if is_on(os.environ):
+            if is_openlineage_on(os.environ):
                 self._run, self._outbox = self._make(), _Outbox(self._say)
                 self._send("START")
         except Exception as error:  # noqa: BLE001  lineage must never stop a run

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import is_local
@@ -22,7 +23,7 @@ KEY_LIMIT: Final = 1_024
 LOCAL_EVERY_MS: Final = 250
 STORE_EVERY_MS: Final = 5_000
 """Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
-KEPT_MS: Final = 60_000
+KEPT_MS: Final = MINUTE
 """Milliseconds after which a question or an answer is removed, because the process that asked is gone."""
 
 

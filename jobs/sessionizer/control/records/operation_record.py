@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-class Reached(StrEnum):
+class OperationStage(StrEnum):
     """The last stage that an operation has completed."""
 
     APPROVED = "approved"
@@ -43,7 +43,11 @@ class Reached(StrEnum):
 
 IN_AIRFLOW: Final = " (Airflow)"
 """End of the name of a user, or of a policy, that approved an operation in Airflow. Its run has a task to clear."""
-POINT_OF_NO_RETURN: Final = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
+POINT_OF_NO_RETURN: Final = {
+    "restore": OperationStage.SEEDED,
+    "rollback": OperationStage.SEEDED,
+    "seed": OperationStage.SEEDED,
+}
 """The last stage before the tables change, by command. Other commands change nothing that counts before their end."""
 
 
@@ -77,7 +81,7 @@ class OperationRecord(JsonRecord):
     batch_from: int
     wanted: DesiredState
     begun_at: int
-    step: Reached = Reached.APPROVED
+    step: OperationStage = OperationStage.APPROVED
     step_at: int
     lineage_to: str | None = None
     seconds: str = ""
@@ -99,7 +103,7 @@ class OperationRecord(JsonRecord):
     @property
     def is_past_return(self) -> bool:
         """Whether it is so far that it can only be completed."""
-        return self.lineage_to is not None or self.has_done(POINT_OF_NO_RETURN.get(self.verb, Reached.ACTIVATED))
+        return self.lineage_to is not None or self.has_done(POINT_OF_NO_RETURN.get(self.verb, OperationStage.ACTIVATED))
 
     @property
     def never_ran(self) -> bool:
@@ -111,7 +115,7 @@ class OperationRecord(JsonRecord):
         message = redact(str(error)).strip() or "no message"
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
-    def record_step(self, step: Reached, *, since: int = 0, lineage_to: str | None = None) -> Self:
+    def record_step(self, step: OperationStage, *, since: int = 0, lineage_to: str | None = None) -> Self:
         """Return the record after ``step``, which was done now by a try that works ``since`` then (epoch ms).
 
         The step's seconds run from the step before, but only if the same try did that one.
@@ -121,9 +125,9 @@ class OperationRecord(JsonRecord):
         seconds = f"{self.seconds}, {took}" if self.seconds else took
         return replace(self, step=step, step_at=now, seconds=seconds, lineage_to=lineage_to or self.lineage_to)
 
-    def has_done(self, step: Reached) -> bool:
+    def has_done(self, step: OperationStage) -> bool:
         """Whether it has completed ``step``."""
-        steps = list(Reached)
+        steps = list(OperationStage)
         return steps.index(self.step) >= steps.index(step)
 
 

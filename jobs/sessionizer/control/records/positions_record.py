@@ -70,7 +70,7 @@ def positions(ends: str, newest: str) -> tuple[PartitionPosition, ...]:
     return tuple(PartitionPosition(name=name, offset=offset, newest=known.get(name)) for name, offset in sorted(found))
 
 
-def unread(partitions: tuple[PartitionPosition, ...]) -> Mapping[str, int]:
+def count_unread(partitions: tuple[PartitionPosition, ...]) -> Mapping[str, int]:
     """Return the number of unread events by partition."""
     return {each.name: each.behind for each in partitions if each.behind is not None}
 

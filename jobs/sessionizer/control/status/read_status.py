@@ -67,10 +67,10 @@ def read_driver(
         damage=tuple(damage for damage in damages if damage is not None),
         launch=launch,
     )
-    return judge(found, now, limits)
+    return judge_status(found, now, limits)
 
 
-def judge(reading: DriverStatus, now: int, limits: Timeouts = USUAL) -> DriverStatus:
+def judge_status(reading: DriverStatus, now: int, limits: Timeouts = USUAL) -> DriverStatus:
     """Return ``reading`` with the verdict at ``now`` (epoch ms), without the records of other drivers.
 
     Any reading, however contradictory, has a verdict. Never raises.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation
-from sessionizer.control.timeouts import MINUTE, STALE_AFTER_MS
-from sessionizer.home.clock import clock_time
+from sessionizer.control.timeouts import STALE_AFTER_MS
+from sessionizer.home.clock import MINUTE, clock_time
 from sessionizer.home.names import Verb, dag_id
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class Event:
     @property
     def size(self) -> int:
         """Size in bytes, as the cap ``max_bytes`` counts: key, client, id and each value of the payload."""
-        return sum(map(size_of, (self.key, self.client, self.event_id, *self.payload)))
+        return sum(map(value_size, (self.key, self.client, self.event_id, *self.payload)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class AdmittedEvent:
         return min(self.clock_ms + self.timeout_ms, NEVER_MS)
 
 
-def size_of(value: Hashable) -> int:
+def value_size(value: Hashable) -> int:
     """Return the size of a value in bytes: 0 for null, else eight plus its content.
 
     The content is the UTF-8 text, the binary value, or the sizes of the parts of a list, struct or map entry.
@@ -88,12 +88,12 @@ def size_of(value: Hashable) -> int:
     if value is None:
         return 0
     if isinstance(value, dict):
-        return BYTES_OF_VALUE + sum(map(size_of, value.values()))
+        return BYTES_OF_VALUE + sum(map(value_size, value.values()))
     if isinstance(value, str):
         return BYTES_OF_VALUE + len(value.encode())
     if isinstance(value, bytes):
         return BYTES_OF_VALUE + len(value)
-    return BYTES_OF_VALUE + (sum(map(size_of, value)) if isinstance(value, tuple) else 0)
+    return BYTES_OF_VALUE + (sum(map(value_size, value)) if isinstance(value, tuple) else 0)
 
 
 @dataclass(frozen=True, slots=True)

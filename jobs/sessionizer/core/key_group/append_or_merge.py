@@ -31,7 +31,7 @@ HEAVY_TABLE_BYTES: Final = 2**24
 """A table counts as one more table for each multiple of this size (bytes)."""
 
 
-class Plan(NamedTuple):
+class MergeSchedule(NamedTuple):
     """The instant of the group's next merge and the number of tables appended since the last one.
 
     ``at`` is in epoch ms, None for never. A heavy table counts as several (``HEAVY_TABLE_BYTES``).
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     appended: int
 
 
-NO_PLAN: Final = Plan(None, 0)
+NO_PLAN: Final = MergeSchedule(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class GroupRules:
 
 
 @dataclass(slots=True)
-class Step:
+class GroupChanges:
     """The changes to a group's state, and the rows to emit.
 
     ``append`` is a table to add to the log, in the pieces of ``log_tables``. After ``merged`` the log gets
@@ -89,7 +89,7 @@ class Step:
     after the step, None if nothing changed.
     """
 
-    plan: Plan
+    plan: MergeSchedule
     append: pa.Table | None = None
     merged: Merged | None = None
     late: pa.Table | None = None
@@ -107,11 +107,11 @@ class Arrivals:
 def take_batch(
     group: int,
     shared: GroupRules,
-    planned: Plan,
+    planned: MergeSchedule,
     arrivals: Arrivals,
     bounds: BatchBounds,
     read_log: Callable[[], Sequence[pa.Table]],
-) -> Step:
+) -> GroupChanges:
     """Return the step of ``group`` for its arrivals. ``read_log`` is called only if the step is a merge.
 
     It returns all tables of the log, tombstones included.
@@ -121,22 +121,28 @@ def take_batch(
     if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
         step = _merge(group, shared, read_log(), bounds, new)
     else:
-        step = Step(_plan_next(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None)
+        step = GroupChanges(
+            _plan_next(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None
+        )
         step.open_in_group = _brought(group, shared, new[0], step.plan) if new else None
     step.late = late
     return step
 
 
 def take_timer(
-    group: int, shared: GroupRules, planned: Plan, bounds: BatchBounds, read_log: Callable[[], Sequence[pa.Table]]
-) -> Step | None:
+    group: int,
+    shared: GroupRules,
+    planned: MergeSchedule,
+    bounds: BatchBounds,
+    read_log: Callable[[], Sequence[pa.Table]],
+) -> GroupChanges | None:
     """Return the step of ``group`` when its timer fires, or None if it was merged earlier in this batch."""
     if planned.at is None or planned.at > bounds.final_by:
         return None
     return _merge(group, shared, read_log(), bounds)
 
 
-def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds) -> Step:
+def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds) -> GroupChanges:
     """Return the first step of ``group``, which begins with all tables of ``log`` as its state. It is not merged.
 
     Its timer is after the instant up to which this batch is final, so that the batch emits none of its sessions.
@@ -153,15 +159,15 @@ def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds
         admitted=0,
         merged=True,
     )
-    return Step(plan, open_in_group=open_in_group)
+    return GroupChanges(plan, open_in_group=open_in_group)
 
 
-def _must_merge(due_ms: int | None, planned: Plan, bounds: BatchBounds) -> bool:
+def _must_merge(due_ms: int | None, planned: MergeSchedule, bounds: BatchBounds) -> bool:
     drained = bounds.final_by >= NEVER_MS
     return drained or (due_ms is not None and due_ms <= bounds.final_by) or planned.appended >= TABLES_BEFORE_MERGE
 
 
-def _can_wait(rules: SessionRules, planned: Plan, new: Sequence[pa.Table], bounds: BatchBounds) -> bool:
+def _can_wait(rules: SessionRules, planned: MergeSchedule, new: Sequence[pa.Table], bounds: BatchBounds) -> bool:
     """Whether a group may leave its due sessions to the next batch: once after each merge, and only in a backlog.
 
     In a backlog a batch spans more event time than ``emit_every``, and each merge would rewrite all open events. The
@@ -194,10 +200,10 @@ def _admit(
 
 def _merge(
     group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds, new: Sequence[pa.Table] = ()
-) -> Step:
+) -> GroupChanges:
     log = [*log, *new]
     if not log:
-        return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
+        return GroupChanges(NO_PLAN, open_in_group=NOTHING_OPEN)
     merged = merge(log, bounds.final_by, shared.rules, shared.payload, keeps_log=True)
     plan = _plan_next(shared.align_due(merged.open.due_ms, group), 0, bounds)
     held = merged.open_events if merged.tombstones is None else log
@@ -210,10 +216,10 @@ def _merge(
         load=merged.load,
     )
     append = new[0] if new and merged.tombstones is not None else None
-    return Step(plan, append=append, merged=merged, open_in_group=open_in_group)
+    return GroupChanges(plan, append=append, merged=merged, open_in_group=open_in_group)
 
 
-def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenInGroup:
+def _brought(group: int, shared: GroupRules, new: pa.Table, plan: MergeSchedule) -> OpenInGroup:
     """Return what a batch that was only appended adds to the open events."""
     return OpenInGroup(
         sessions=len(new.column(schema.KEY).unique()),
@@ -224,6 +230,6 @@ def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenI
     )
 
 
-def _plan_next(due_ms: int | None, appended: int, bounds: BatchBounds) -> Plan:
+def _plan_next(due_ms: int | None, appended: int, bounds: BatchBounds) -> MergeSchedule:
     """Return the next plan. Its timer is later than ``bounds.final_by``."""
-    return Plan(None if due_ms is None else max(due_ms, bounds.final_by + 1), appended)
+    return MergeSchedule(None if due_ms is None else max(due_ms, bounds.final_by + 1), appended)

@@ -15,7 +15,7 @@ from sessionizer.core.key_group.would_be import would_be_sessions
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_of_values
 from sessionizer.core.wire.json_text import json_objects
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ class GroupContents:
 
 def contents_of(blobs: Sequence[bytes], key_group: int, rules: SessionRules, heaviest: int) -> GroupContents:
     """Return the contents of the log in ``blobs``, oldest first, with as many keys as ``heaviest`` says."""
-    log = open_log(blobs)
+    log = decode_log(blobs)
     ends = ends_of_open(log, rules)
     weights = _weights(log, key_group)
     return GroupContents(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sessionizer.core.key_group.merging import Merged
 
 
-class Decided(NamedTuple):
+class DecidedEvents(NamedTuple):
     """Decided events of a group. ``rows``: the open ones by ``canonical_schema``, all of one turn.
 
     ``merged``: the sessions that are over, and the duplicates. They are written as they would be without a migration.
@@ -34,7 +34,7 @@ class Decided(NamedTuple):
 
 def decide_rows(
     log: Sequence[pa.Table], key_group: int, shared: GroupRules, final_by_ms: int, events: pa.Schema
-) -> Decided:
+) -> DecidedEvents:
     """Decide a group's ``log``, oldest table first, by the rules that were ``shared`` so far.
 
     Sessions that are due by ``final_by_ms`` (epoch ms) are over. ``events``: columns that take all columns of the log.
@@ -43,5 +43,5 @@ def decide_rows(
     merged = merge(log, final_by_ms, shared.rules, shared.payload)
     pieces = [piece for table in merged.open_events for piece in log_tables(table)]
     if not pieces:
-        return Decided(canonical_schema(events).empty_table(), merged)
-    return Decided(read_typed_rows([pieces[0], *map(mark_continued, pieces[1:])], key_group, events), merged)
+        return DecidedEvents(canonical_schema(events).empty_table(), merged)
+    return DecidedEvents(read_typed_rows([pieces[0], *map(mark_continued, pieces[1:])], key_group, events), merged)

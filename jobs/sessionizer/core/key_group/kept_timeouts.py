@@ -22,19 +22,19 @@ _opened: dict[bytes, Mapping[str, int]] = {}
 """Timeouts by fingerprint, the most recently used last."""
 
 
-class Kept(NamedTuple):
+class KeptTimeouts(NamedTuple):
     """Timeouts in the form in which the state keeps them. The same timeouts have the same ``fingerprint``."""
 
     fingerprint: bytes
     blob: bytes
 
 
-def keep_timeouts(timeouts_ms: Mapping[str, int]) -> Kept:
+def keep_timeouts(timeouts_ms: Mapping[str, int]) -> KeptTimeouts:
     """Encode the timeouts (ms) by client for the state."""
     clients = sorted(timeouts_ms)
     columns = [pa.array(clients, pa.string()), pa.array([timeouts_ms[name] for name in clients], pa.int64())]
     blob = encode(pa.table(columns, names=["client", "timeout_ms"]))
-    return Kept(hashlib.blake2b(blob, digest_size=16).digest(), blob)
+    return KeptTimeouts(hashlib.blake2b(blob, digest_size=16).digest(), blob)
 
 
 def read_kept_timeouts(fingerprint: bytes, read: Callable[[], bytes]) -> Mapping[str, int]:

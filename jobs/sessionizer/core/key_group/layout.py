@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import Caps, SessionRules
 
 
-class Terms(NamedTuple):
+class AdmissionTerms(NamedTuple):
     """The terms by which a table's events were admitted and which they keep: their columns and their caps."""
 
     columns: frozenset[str]
@@ -109,7 +109,9 @@ def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
 
 def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
     rows = [table.num_rows for table in log]
-    of_table = [Terms(frozenset(table.column_names), read_admission_caps(table) or rules.caps) for table in log]
+    of_table = [
+        AdmissionTerms(frozenset(table.column_names), read_admission_caps(table) or rules.caps) for table in log
+    ]
     distinct = list(dict.fromkeys(of_table))
     return Admissions(
         turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),

@@ -48,9 +48,9 @@ class Ends(NamedTuple):
 class Merged:
     """The outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
-    ``open_events`` has one table for the events of each ``Terms``. ``open`` describes the sessions that the open events
-    make. ``repeated`` is the number of events dropped as duplicates. If the open events stay in the log, there are
-    ``tombstones`` to append to it, and ``open_events`` is empty. ``load`` is for users only.
+    ``open_events`` has one table for the events of each ``AdmissionTerms``. ``open`` describes the sessions that the
+    open events make. ``repeated`` is the number of events dropped as duplicates. If the open events stay in the log,
+    there are ``tombstones`` to append to it, and ``open_events`` is empty. ``load`` is for users only.
     """
 
     sessions: pa.RecordBatch | None

@@ -22,7 +22,7 @@ _MICROSECONDS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RowOrigin:
     """The batch that wrote a row, and the wall clock ``at`` that moment."""
 
     lineage: str
@@ -30,7 +30,7 @@ class Origin:
     at: datetime
 
     @classmethod
-    def now(cls, lineage: str, batch_id: int) -> Origin:
+    def now(cls, lineage: str, batch_id: int) -> RowOrigin:
         """Return the origin of the rows that ``batch_id`` writes now."""
         return cls(lineage, batch_id, datetime.now(UTC))
 
@@ -39,7 +39,7 @@ class Origin:
         return [pa.repeat(value, count) for value in (self.lineage, self.batch_id, pa.scalar(self.at, INSTANT))]
 
 
-NOWHERE: Final = Origin("", 0, datetime.fromtimestamp(0, UTC))
+NOWHERE: Final = RowOrigin("", 0, datetime.fromtimestamp(0, UTC))
 """The origin of rows of which only the types are read."""
 
 
@@ -51,9 +51,9 @@ class RowShape:
     """
 
     schema: pa.Schema
-    columns: Callable[[pa.RecordBatch, Origin], list[pa.Array]]
+    columns: Callable[[pa.RecordBatch, RowOrigin], list[pa.Array]]
 
-    def rows(self, batch: pa.RecordBatch, origin: Origin) -> pa.RecordBatch:
+    def rows(self, batch: pa.RecordBatch, origin: RowOrigin) -> pa.RecordBatch:
         """Return the rows of the table for ``batch``."""
         return pa.RecordBatch.from_arrays(self.columns(batch, origin), schema=self.schema)
 
@@ -74,7 +74,7 @@ def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
         *_origin_fields("emitted_at"),
     ]
 
-    def columns(sessions: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+    def columns(sessions: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
         started, ended = sessions.column("started_at"), sessions.column("ended_at")
         return [
             _identities(sessions),
@@ -107,7 +107,7 @@ def late_rows(payload: schema.Payload) -> RowShape:
         *_origin_fields("noticed_at"),
     ]
 
-    def columns(events: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+    def columns(events: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
         event_time = instants(events.column(schema.CLOCK))
         return [
             events.column(schema.KEY),
@@ -127,7 +127,7 @@ def quarantine_rows() -> RowShape:
     texts = [pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")]
     fields = [*texts, pa.field("date", pa.date32()), *_origin_fields("quarantined_at")]
 
-    def columns(refused: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+    def columns(refused: pa.RecordBatch, origin: RowOrigin) -> list[pa.Array]:
         today = pa.repeat(pa.scalar(origin.at.date(), pa.date32()), refused.num_rows)
         return [*refused.columns, today, *origin.columns(refused.num_rows)]
 

@@ -34,7 +34,7 @@ class PackedLog(NamedTuple):
     whole: bool
 
 
-class Share(NamedTuple):
+class GroupBlob(NamedTuple):
     """Canonical rows of one new ``group`` as a ``blob``: the number of its ``events``, and of those it cannot keep."""
 
     group: int
@@ -44,7 +44,9 @@ class Share(NamedTuple):
     without_timeout: int
 
 
-def shares(batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[str] | None = None) -> Iterator[Share]:
+def shares(
+    batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[str] | None = None
+) -> Iterator[GroupBlob]:
     """Yield canonical rows as shares. The number of the new group of each row is in the column ``group``.
 
     ``admissions``: the texts of all rows that ``canonical.code_admissions`` made.
@@ -69,7 +71,7 @@ def pack_shares(shares_of_group: Sequence[bytes]) -> PackedLog:
     return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
 
 
-def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[Share]:
+def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[GroupBlob]:
     rows = pa.Table.from_batches(batches).combine_chunks()
     if admissions is not None:
         rows = decode_admissions(rows, admissions)
@@ -81,6 +83,6 @@ def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str]
         yield _share(int(groups[positions[0]]), take_rows(rows, positions).combine_chunks())
 
 
-def _share(group: int, rows: pa.Table) -> Share:
+def _share(group: int, rows: pa.Table) -> GroupBlob:
     without_timeout = pc.sum(pc.less(rows.column(schema.TIMEOUT), 1)).as_py() or 0
-    return Share(group, encode(rows), rows.num_rows, rows.column(schema.KEY).null_count, without_timeout)
+    return GroupBlob(group, encode(rows), rows.num_rows, rows.column(schema.KEY).null_count, without_timeout)

@@ -1,7 +1,7 @@
 """Tombstones: a table in a group's log that says which rows of the tables before it are deleted.
 
 A merge that finishes few sessions does not write the open events anew. It leaves the finished events where they are and
-appends tombstones. The newest tombstones in a log hold all deletions. ``open_log`` returns the others.
+appends tombstones. The newest tombstones in a log hold all deletions. ``decode_log`` returns the others.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def find_appended_tables(log: Sequence[pa.Table]) -> Sequence[pa.Table]:
     return log[before:]
 
 
-def open_log(blobs: Iterable[bytes]) -> list[pa.Table]:
+def decode_log(blobs: Iterable[bytes]) -> list[pa.Table]:
     """Decode the blobs of a log, oldest first, and drop the deleted events."""
     return drop_deleted(map(decode, blobs))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
-from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, line_of
+from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, release_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def engine_differences(before: Side, now: Side, revisions: frozenset[str] = froz
 
 
 def _program(name: str, kept: str, now: str) -> Difference:
-    same_line = line_of(kept) == line_of(now)
+    same_line = release_line(kept) == release_line(now)
     kind = f"{_NAMED[name]} {'patch' if same_line else 'line'} changed"
     if name not in ENGINE:
         reason = "open events are Arrow data, which any version reads"
@@ -64,7 +64,7 @@ def _program(name: str, kept: str, now: str) -> Difference:
     if same_line:
         reason = "releases of one line continue with the same checkpoint, in any order"
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
-    reason = f"a checkpoint of {name} {line_of(kept)} was never tested with {line_of(now)}"
+    reason = f"a checkpoint of {name} {release_line(kept)} was never tested with {release_line(now)}"
     remedy = "If you accept it, a new lineage gets the open sessions. The old one stays for the old version"
     return Difference(name, kind, kept, now, Verdict.UNKNOWN, reason, remedy)
 

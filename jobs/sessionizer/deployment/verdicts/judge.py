@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ORDER: Final = tuple(Verdict)
 
 
-def judge(
+def judge_differences(
     before: Side,
     now: Side,
     state: OpenState,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.timeouts import LAG_LIMIT_MS, MINUTE
+from sessionizer.control.timeouts import LAG_LIMIT_MS
+from sessionizer.home.clock import MINUTE
 
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample

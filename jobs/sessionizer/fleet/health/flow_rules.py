@@ -9,9 +9,8 @@ from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.control.timeouts import MINUTE
-from sessionizer.fleet.health.verdict import Finding, Part, Word
-from sessionizer.home.clock import describe_duration
+from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart
+from sessionizer.home.clock import MINUTE, describe_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +34,7 @@ _MORE: Final = "give it more cores, or raise the limit of a batch (source.option
 _HALT: Final = "a source partition without new events holds it up: see rules.idle_timeout and the source's partitions"
 
 
-def judge_progress(facts: HealthFacts) -> Finding | None:
+def judge_progress(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge whether batches get on, and keep up with the source."""
     seen = facts.seen
     if seen is None or seen.desired.state is not DesiredState.RUNNING:
@@ -43,13 +42,13 @@ def judge_progress(facts: HealthFacts) -> Finding | None:
     if seen.state is State.STALLED and seen.stall is Stall.NO_PROGRESS:
         age = seen.progress_age_ms or 0
         what = f"its batch has made no progress for {describe_duration(age)}"
-        return _progress(Word.DEGRADED, "no_progress", what, facts.now - age, facts.advice or "")
+        return _progress(HealthWord.DEGRADED, "no_progress", what, facts.now - age, facts.advice or "")
     if seen.state is not State.RUNNING:
         return None
     return _judge_backlog(facts) or _judge_lag(facts)
 
 
-def _judge_backlog(facts: HealthFacts) -> Finding | None:
+def _judge_backlog(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge the events behind, which a source such as Kafka tells."""
     known = [sample for sample in facts.samples if sample.source_lag is not None]
     if not _is_trend(known) or _busy(known) < BUSY:
@@ -59,10 +58,10 @@ def _judge_backlog(facts: HealthFacts) -> Finding | None:
     if behind <= GROWN * before or behind <= last.rows:
         return None
     what = f"it falls behind: {before:,} events behind {describe_duration(last.at - first.at)} ago, {behind:,} now"
-    return _progress(Word.DEGRADED, "falling_behind", what, first.at, _MORE)
+    return _progress(HealthWord.DEGRADED, "falling_behind", what, first.at, _MORE)
 
 
-def _judge_lag(facts: HealthFacts) -> Finding | None:
+def _judge_lag(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge a watermark that is too far behind the clock, if processing is what holds it up."""
     lag = _lag_beyond_limit(facts)
     if lag is None or _is_old_data(facts):
@@ -73,26 +72,26 @@ def _judge_lag(facts: HealthFacts) -> Finding | None:
         span = facts.samples[-1].at - first.at
         if lag < first.lag_ms:
             what = f"it catches up: {behind}, {describe_duration(first.lag_ms - lag)} less than before"
-            return _progress(Word.WARNING, "catching_up", what, first.at)
+            return _progress(HealthWord.WARNING, "catching_up", what, first.at)
         if lag - first.lag_ms > span // 2:
-            return _progress(Word.DEGRADED, "falling_behind", f"it falls behind: {behind}", first.at, _MORE)
-    return _progress(Word.DEGRADED, "lagging", behind, None, _MORE)
+            return _progress(HealthWord.DEGRADED, "falling_behind", f"it falls behind: {behind}", first.at, _MORE)
+    return _progress(HealthWord.DEGRADED, "lagging", behind, None, _MORE)
 
 
-def judge_straggler(facts: HealthFacts) -> Finding | None:
+def judge_straggler(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge a key group, key or partition that holds up the batches. It may be over with the next ones."""
     seen = facts.seen
     straggler = seen.heartbeat.straggler if seen is not None and seen.heartbeat is not None else None
     if seen is None or straggler is None or seen.state is not State.RUNNING:
         return None
     lasts = facts.now - straggler.since > TOLD_AFTER_MS
-    word = Word.DEGRADED if lasts else Word.WARNING
+    word = HealthWord.DEGRADED if lasts else HealthWord.WARNING
     what = f"{straggler.line}, for {straggler.batches:,} batches"
     remedy = name_stream(STRAGGLER_REMEDIES[straggler.kind], facts.name) if lasts else ""
     return _progress(word, "straggler", what, straggler.since, remedy)
 
 
-def judge_source(facts: HealthFacts) -> Finding | None:
+def judge_source(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge what the source brings: old events, refused rows, late rows. A quiet source is healthy."""
     seen = facts.seen
     if seen is None or seen.state not in {State.RUNNING, State.IDLE}:
@@ -102,20 +101,20 @@ def judge_source(facts: HealthFacts) -> Finding | None:
     if rows >= JUDGED_ROWS and refused >= REFUSED_SHARE * rows:
         what = f"{refused:,} of {rows:,} rows were refused in the last {_span(facts.samples)}"
         how = f"`sessionizer tables {facts.name}` shows the table quarantine, which has each reason"
-        return _source(Word.DEGRADED, "rows_refused", what, how)
+        return _source(HealthWord.DEGRADED, "rows_refused", what, how)
     if rows >= JUDGED_ROWS and late >= LATE_SHARE * rows:
         what = f"{late:,} of {rows:,} rows came late in the last {_span(facts.samples)}"
         return _source(
-            Word.DEGRADED, "rows_late", what, "see rules.watermark_delay, and whether a producer sends old data"
+            HealthWord.DEGRADED, "rows_late", what, "see rules.watermark_delay, and whether a producer sends old data"
         )
     lag = _lag_beyond_limit(facts)
     if seen.state is State.RUNNING and lag is not None and _is_old_data(facts):
         what = f"the source delivers old events: its watermark is {describe_duration(lag)} behind, and processing waits"
-        return _source(Word.WARNING, "old_events", what, "")
+        return _source(HealthWord.WARNING, "old_events", what, "")
     return None
 
 
-def judge_watermark(facts: HealthFacts) -> Finding | None:
+def judge_watermark(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge whether the watermark moves while rows come."""
     seen, samples = facts.seen, [sample for sample in facts.samples if sample.rows]
     if seen is None or seen.state is not State.RUNNING or facts.is_drained:
@@ -126,9 +125,9 @@ def judge_watermark(facts: HealthFacts) -> Finding | None:
     if len(marks) > 1 or None in marks:
         return None
     what = f"its watermark has stood still for {describe_duration(samples[-1].at - samples[0].at)}, while rows come"
-    return Finding(
+    return UnhealthyPart(
         part=Part.WATERMARK,
-        word=Word.DEGRADED,
+        word=HealthWord.DEGRADED,
         rule="watermark_halted",
         what=what,
         since=samples[0].at,
@@ -169,9 +168,9 @@ def _span(samples: Sequence[Sample]) -> str:
     return describe_duration(samples[-1].at - samples[0].at + MINUTE)
 
 
-def _progress(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
-    return Finding(part=Part.PROGRESS, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)
+def _progress(word: HealthWord, rule: str, what: str, since: int | None, what_to_do: str = "") -> UnhealthyPart:
+    return UnhealthyPart(part=Part.PROGRESS, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)
 
 
-def _source(word: Word, rule: str, what: str, what_to_do: str) -> Finding:
-    return Finding(part=Part.SOURCE, word=word, rule=rule, what=what, what_to_do=what_to_do)
+def _source(word: HealthWord, rule: str, what: str, what_to_do: str) -> UnhealthyPart:
+    return UnhealthyPart(part=Part.SOURCE, word=word, rule=rule, what=what, what_to_do=what_to_do)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.timeouts import MINUTE
 from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
 from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
 from sessionizer.fleet.health.supervision_rules import judge_supervision
-from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
-from sessionizer.home.clock import describe_duration
+from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
+from sessionizer.home.clock import MINUTE, describe_duration
 from sessionizer.home.disk.disk_space import LEAST_ROOM
-from sessionizer.lineage.canary.judge import Outcome
+from sessionizer.lineage.canary.judge import CanaryOutcome
 
 if TYPE_CHECKING:
     from sessionizer.fleet.health.facts import HealthFacts
@@ -40,32 +39,32 @@ def judge_health(facts: HealthFacts) -> StreamHealth:
     return weigh((rule(facts) for rule in rules), describe_calm(facts))
 
 
-def judge_disk(facts: HealthFacts) -> Finding | None:
+def judge_disk(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge the room on the disks that can be seen from here."""
     free = facts.free_bytes
     if free is None or free >= LOW_ROOM:
         return None
     is_full = free < LEAST_ROOM
-    return Finding(
+    return UnhealthyPart(
         part=Part.DISK,
-        word=Word.DOWN if is_full else Word.DEGRADED,
+        word=HealthWord.DOWN if is_full else HealthWord.DEGRADED,
         rule="disk_full" if is_full else "disk_low",
         what=f"{free // 2**20:,} MiB are left on the disk of {facts.disk}",
         what_to_do="free some space, or move the home or the data root to a larger disk",
     )
 
 
-def judge_canary(facts: HealthFacts) -> Finding | None:
+def judge_canary(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user."""
     canary = facts.canary
-    if canary is None or canary.outcome in {Outcome.PASSED, Outcome.PROMOTED}:
+    if canary is None or canary.outcome in {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}:
         return None
-    failed = canary.outcome is Outcome.FAILED
+    failed = canary.outcome is CanaryOutcome.FAILED
     what, _, remedy = (facts.canary_line or "").partition(" → ")
     since = canary.course.decided_at if failed else canary.course.begun_at
-    return Finding(
+    return UnhealthyPart(
         part=Part.CANARY,
-        word=Word.DEGRADED if failed and not canary.goes_back else Word.WARNING,
+        word=HealthWord.DEGRADED if failed and not canary.goes_back else HealthWord.WARNING,
         rule="canary_failed" if failed else "canary",
         what=what or f"lineage {canary.lineage} is a canary",
         since=since,
@@ -73,7 +72,7 @@ def judge_canary(facts: HealthFacts) -> Finding | None:
     )
 
 
-def judge_savepoints(facts: HealthFacts) -> Finding | None:
+def judge_savepoints(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge whether scheduled savepoints are made, while batches come."""
     every, last = facts.save_every_ms, facts.saved_at or facts.history_since
     if every is None or last is None or not any(sample.rows for sample in facts.samples):
@@ -81,9 +80,9 @@ def judge_savepoints(facts: HealthFacts) -> Finding | None:
     age = facts.now - last
     if age <= OVERDUE_FACTOR * every + OVERDUE_SLACK_MS:
         return None
-    return Finding(
+    return UnhealthyPart(
         part=Part.SAVEPOINTS,
-        word=Word.DEGRADED,
+        word=HealthWord.DEGRADED,
         rule="savepoint_overdue",
         what=f"no savepoint for {describe_duration(age)}, though one is due every {describe_duration(every)}",
         since=last + every,
@@ -92,13 +91,13 @@ def judge_savepoints(facts: HealthFacts) -> Finding | None:
     )
 
 
-def judge_upgrade(facts: HealthFacts) -> Finding | None:
+def judge_upgrade(facts: HealthFacts) -> UnhealthyPart | None:
     """Note an upgrade that waits. The stream is healthy meanwhile."""
     if facts.waiting is None:
         return None
-    return Finding(
+    return UnhealthyPart(
         part=Part.UPGRADE,
-        word=Word.HEALTHY,
+        word=HealthWord.HEALTHY,
         rule="upgrade_waits",
         what=facts.waiting.counted,
         what_to_do=facts.waiting_line or "",

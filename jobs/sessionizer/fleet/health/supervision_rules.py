@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
-from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
+from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redact
@@ -22,7 +22,7 @@ DRAINED: Final = "drained"
 """The rule of a stream that is over: it needs no driver and no supervisor."""
 
 
-def judge_supervision(facts: HealthFacts) -> Finding | None:
+def judge_supervision(facts: HealthFacts) -> UnhealthyPart | None:
     """Judge whether the stream has a supervisor that acts, a spec, and no stuck command."""
     seen, unfinished = facts.seen, facts.unfinished
     if seen is None:
@@ -31,12 +31,12 @@ def judge_supervision(facts: HealthFacts) -> Finding | None:
         since = seen.desired.at or None
         left = _has_given_up(facts, seen) and not unfinished.is_at_work
         if left or unfinished.is_unattended(facts.now):
-            return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
+            return _supervision(HealthWord.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
         going_on = "" if unfinished.is_at_work else unfinished.go_on
-        return _supervision(Word.WARNING, "command", unfinished.standing, since, going_on)
+        return _supervision(HealthWord.WARNING, "command", unfinished.standing, since, going_on)
     if facts.is_orphan:
         how = f"run `sessionizer stop {facts.name}`, or put its spec back"
-        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, how)
+        return _supervision(HealthWord.DEGRADED, "orphan", "its driver runs without a spec", None, how)
     return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
 
 
@@ -48,19 +48,19 @@ def _has_given_up(facts: HealthFacts, seen: DriverStatus) -> bool:
     return record.given_up and not has_newer_driver(seen, record)
 
 
-def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
+def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart | None:
     record = facts.supervision
     if record is None or not _has_given_up(facts, seen):
         return None
     what = f"given up: {redact(record.last_failure)}"
     going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
-    return _supervision(Word.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
+    return _supervision(HealthWord.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
 
 
-def _judge_spec(facts: HealthFacts) -> Finding | None:
+def _judge_spec(facts: HealthFacts) -> UnhealthyPart | None:
     if facts.problem is None:
         return None
-    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, correct_spec(facts))
+    return _supervision(HealthWord.DEGRADED, "invalid_spec", facts.problem, None, correct_spec(facts))
 
 
 def correct_spec(facts: HealthFacts) -> str:
@@ -68,7 +68,7 @@ def correct_spec(facts: HealthFacts) -> str:
     return (facts.advice or "").removeprefix(f"{facts.problem} → ")
 
 
-def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
+def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart | None:
     """Judge whether the supervisor in Airflow acts: its DAG is not paused, and it has looked lately."""
     if facts.is_drained:
         return None
@@ -84,7 +84,7 @@ def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> Finding | None:
     return _supervision(_word_without(seen), UNWATCHED, what, facts.looked_at, how)
 
 
-def judge_pause(name: str, seen: DriverStatus) -> Finding | None:
+def judge_pause(name: str, seen: DriverStatus) -> UnhealthyPart | None:
     """Judge a stream whose DAG of supervision is paused."""
     if not _needs_supervisor(seen):
         return None
@@ -108,8 +108,8 @@ def _needs_supervisor(seen: DriverStatus) -> bool:
     return seen.launch is not None or (bool(seen.desired.at) and not seen.state.is_live)
 
 
-def _word_without(seen: DriverStatus) -> Word:
-    return Word.DEGRADED if seen.state.is_live else Word.DOWN
+def _word_without(seen: DriverStatus) -> HealthWord:
+    return HealthWord.DEGRADED if seen.state.is_live else HealthWord.DOWN
 
 
 def _so(seen: DriverStatus) -> str:
@@ -125,5 +125,5 @@ def has_newer_driver(seen: DriverStatus, record: SupervisionRecord) -> bool:
     return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
-def _supervision(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
-    return Finding(part=Part.SUPERVISION, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)
+def _supervision(word: HealthWord, rule: str, what: str, since: int | None, what_to_do: str = "") -> UnhealthyPart:
+    return UnhealthyPart(part=Part.SUPERVISION, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)

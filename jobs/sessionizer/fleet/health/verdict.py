@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
 
 
-class Word(StrEnum):
+class HealthWord(StrEnum):
     """The health of a stream, from the best to the worst."""
 
     HEALTHY = "healthy"
@@ -42,19 +42,19 @@ class Part(StrEnum):
 
 USUAL: Final = frozenset({"working", "idle"})
 """Rules of healthy streams between which a stream alternates every few seconds: no change worth telling."""
-SEVERITY: Final = {word: number for number, word in enumerate(Word)}
+SEVERITY: Final = {word: number for number, word in enumerate(HealthWord)}
 """Number of each word, 0 for the best. Metrics send it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class UnhealthyPart:
     """A part that is not healthy, by ``rule``, ``since`` then (epoch ms, None if unknown).
 
     ``what`` says what is wrong, ``what_to_do`` what a user does about it. It is empty if nothing is to be done.
     """
 
     part: Part
-    word: Word
+    word: HealthWord
     rule: str
     what: str
     since: int | None = None
@@ -82,13 +82,13 @@ class Finding:
 class StreamHealth:
     """The findings on a stream, the worst first. ``calm`` is the rule by which it is healthy, if there are none."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[UnhealthyPart, ...] = ()
     calm: str = "working"
 
     @property
-    def word(self) -> Word:
+    def word(self) -> HealthWord:
         """The worst word."""
-        return self.findings[0].word if self.findings else Word.HEALTHY
+        return self.findings[0].word if self.findings else HealthWord.HEALTHY
 
     @property
     def rule(self) -> str:
@@ -117,7 +117,7 @@ class StreamHealth:
         }
 
 
-def weigh(findings: Iterable[Finding | None], calm: str) -> StreamHealth:
+def weigh(findings: Iterable[UnhealthyPart | None], calm: str) -> StreamHealth:
     """Return the health by ``findings``. Of equal words the first one counts."""
     known = [finding for finding in findings if finding is not None]
     return StreamHealth(tuple(sorted(known, key=lambda each: -SEVERITY[each.word])), calm)

@@ -28,7 +28,7 @@ KEPT: Final = 3
 """Older parts that are kept beside the file, the newest as ``<name>.1``."""
 
 
-def open_log(path: Path) -> BinaryIO:
+def open_log_file(path: Path) -> BinaryIO:
     """Return the file for appending, readable by its owner and group. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, LOG_MODE)
     os.fchmod(descriptor, LOG_MODE)
@@ -75,7 +75,7 @@ class BoundedLog:
                 self._part(number).rename(self._part(number + 1))
         newest = self._part(1)
         try:
-            with self.path.open("rb") as whole, open_log(newest) as part:
+            with self.path.open("rb") as whole, open_log_file(newest) as part:
                 shutil.copyfileobj(whole, part)
         except OSError:
             # The disk is full: keeping the log small is more important than keeping older parts.

@@ -13,8 +13,8 @@ from sessionizer.home.json_record import UNSTAMPED, JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.judge import Baseline, Outcome, Terms
-from sessionizer.lineage.figures import Figures
+from sessionizer.lineage.canary.judge import Baseline, CanaryOutcome, CanaryTerms
+from sessionizer.lineage.figures import BatchFigures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
-_SETTLED: Final = {Outcome.PASSED, Outcome.PROMOTED}
+_SETTLED: Final = {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}
 BY_CANARY: Final = "the trial of lineage "
 """Name of the approver of an automatic rollback, before the lineage that failed."""
-NOTHING: Final = Baseline(Figures(), Figures())
+NOTHING: Final = Baseline(BatchFigures(), BatchFigures())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class Course(JsonRecord):
     begun_at: int
     before: str | None = None
     drivers: str = ""
-    outcome: Outcome | None = None
+    outcome: CanaryOutcome | None = None
     reason: str | None = None
     decided_at: int | None = None
     by: str | None = None
@@ -53,28 +53,28 @@ class CanaryRecord:
     """The canary of ``lineage``: its ``terms``, the ``baseline``, and the ``course`` that it took so far."""
 
     lineage: str
-    terms: Terms
+    terms: CanaryTerms
     course: Course
     baseline: Baseline = field(default=NOTHING)
 
     FORMAT: ClassVar[int] = UNSTAMPED
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> CanaryOutcome | None:
         """Outcome, None while the canary is open."""
         return self.course.outcome
 
     @property
     def goes_back(self) -> bool:
         """Whether the canary failed and the lineage before follows without asking the user."""
-        return self.outcome is Outcome.FAILED and self.terms.goes_back and self.course.before is not None
+        return self.outcome is CanaryOutcome.FAILED and self.terms.goes_back and self.course.before is not None
 
     @property
     def is_settled(self) -> bool:
         """Whether the lineage is kept: it passed its canary, or a user promoted it."""
         return self.outcome in _SETTLED
 
-    def decided(self, outcome: Outcome, reason: str | None = None, by: str | None = None) -> Self:
+    def decided(self, outcome: CanaryOutcome, reason: str | None = None, by: str | None = None) -> Self:
         """Return the canary as over."""
         return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms(), by=by))
 
@@ -88,8 +88,8 @@ class CanaryRecord:
         """Parse the content of the file, which does not name its lineage. Raises ValueError."""
         try:
             figures = value["baseline"]
-            baseline = Baseline(Figures.from_json(figures["life"]), Figures.from_json(figures["recent"]))
-            return cls("", Terms.from_json(value["terms"]), Course.from_json(value), baseline)
+            baseline = Baseline(BatchFigures.from_json(figures["life"]), BatchFigures.from_json(figures["recent"]))
+            return cls("", CanaryTerms.from_json(value["terms"]), Course.from_json(value), baseline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"it is no canary: {error}") from error
 
@@ -97,7 +97,7 @@ class CanaryRecord:
 CANARY_FILE: Final = LineageFile("trial.json", CanaryRecord)
 
 
-def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, terms: Terms) -> None:
+def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, terms: CanaryTerms) -> None:
     """Make ``lineage`` a canary before it becomes active, compared with the active one's batches so far.
 
     Raises UnwritablePath.
@@ -110,7 +110,7 @@ def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, 
     write_canary(home, CanaryRecord(lineage, terms, course, baseline))
 
 
-def _read_baseline(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
+def _read_baseline(home: StreamHome, lineage: str, terms: CanaryTerms) -> Baseline:
     """Return the figures of the lineage, or the baseline of its own canary if they are too few to judge by."""
     log = BatchLog(home.lineage(lineage).batches)
     done, own = Baseline(log.life, log.recent), read_canary(home, lineage)
@@ -149,9 +149,9 @@ def promote_lineage(home: StreamHome, by: str) -> str:
     if canary is None:
         return f"the lineage of stream {home.name} is no canary, so it needs no promotion"
     if canary.is_settled:
-        how = "was promoted" if canary.outcome is Outcome.PROMOTED else "passed its canary"
+        how = "was promoted" if canary.outcome is CanaryOutcome.PROMOTED else "passed its canary"
         return f"lineage {canary.lineage} of stream {home.name} needs no promotion: it {how} already"
-    write_canary(home, canary.decided(Outcome.PROMOTED, canary.course.reason, by))
-    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.PROMOTED), lineage=canary.lineage, by=by))
+    write_canary(home, canary.decided(CanaryOutcome.PROMOTED, canary.course.reason, by))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} continues with lineage {canary.lineage}, promoted by {by}"

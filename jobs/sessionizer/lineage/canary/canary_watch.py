@@ -11,10 +11,10 @@ from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
-from sessionizer.errors import Verdict as OfCause
+from sessionizer.errors import RetryEffect as OfCause
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
-from sessionizer.lineage.canary.judge import End, Outcome, judge
+from sessionizer.lineage.canary.judge import CanaryOutcome, End, judge_figures
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.canary_record import CanaryRecord
-    from sessionizer.lineage.figures import Figures
+    from sessionizer.lineage.figures import BatchFigures
 
 _LINE_LIMIT = 200
 
@@ -52,8 +52,8 @@ class CanaryWatch:
         canary = canary_of_active(home)
         if canary is None or canary.is_settled:
             return None
-        if canary.outcome is Outcome.FAILED:
-            raise failure_of(home, canary)
+        if canary.outcome is CanaryOutcome.FAILED:
+            raise canary_failure(home, canary)
         ends = [end for driver in canary.course.drivers.split() if (end := end_of(home, driver)) is not None]
         watch = cls(home, uid, canary, ends)
         log = BatchLog(home.lineage(canary.lineage).batches)
@@ -67,14 +67,14 @@ class CanaryWatch:
         write_canary(home, watch.canary)
         return watch
 
-    def judge(self, figures: Figures) -> None:
+    def judge(self, figures: BatchFigures) -> None:
         """Decide by the ``figures`` of all its batches, and note the outcome.
 
         Raises LineageUnfit or LineageLeft if it fails.
         """
         if self.canary.outcome is not None or self._was_promoted():
             return
-        verdict = judge(self.canary.terms, self.canary.baseline, figures, self.ends)
+        verdict = judge_figures(self.canary.terms, self.canary.baseline, figures, self.ends)
         if verdict.outcome is None:
             return
         self.canary = self.canary.decided(verdict.outcome, verdict.reason)
@@ -84,8 +84,8 @@ class CanaryWatch:
             self.home,
             Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.canary.lineage),
         )
-        if verdict.outcome is Outcome.FAILED:
-            raise failure_of(self.home, self.canary)
+        if verdict.outcome is CanaryOutcome.FAILED:
+            raise canary_failure(self.home, self.canary)
 
     def judge_batches(self, log: BatchLog) -> str | None:
         """Judge by the batches that were added to ``log`` since the last call. Returns a line once it is decided.
@@ -113,34 +113,34 @@ class CanaryWatch:
             return error  # the driver's own error matters more than that it could not be noted
         return error
 
-    def line(self, figures: Figures) -> str:
+    def line(self, figures: BatchFigures) -> str:
         """Describe the state of the canary for the user."""
         return standing_line(self.canary, figures)
 
     def _was_promoted(self) -> bool:
         """Whether a user accepted the lineage meanwhile, which overrides any finding."""
         found = read_canary(self.home, self.canary.lineage)
-        if found is None or found.outcome is not Outcome.PROMOTED:
+        if found is None or found.outcome is not CanaryOutcome.PROMOTED:
             return False
         self.canary = found
         return True
 
 
-def standing_line(canary: CanaryRecord, figures: Figures) -> str:
+def standing_line(canary: CanaryRecord, figures: BatchFigures) -> str:
     """Describe the state of the canary for the user."""
     name, verb = canary.lineage, canary.course.verb
     match canary.outcome:
-        case Outcome.PASSED:
+        case CanaryOutcome.PASSED:
             return f"lineage {name} passed its canary after the {verb}"
-        case Outcome.FAILED:
+        case CanaryOutcome.FAILED:
             return f"lineage {name} failed its canary after the {verb}: {canary.course.reason}"
-        case Outcome.PROMOTED:
+        case CanaryOutcome.PROMOTED:
             return f"{canary.course.by} promoted lineage {name} after the {verb}"
         case _:
             return f"lineage {name} is a canary after the {verb}: {figures.batches} of {canary.terms.batches} batches"
 
 
-def failure_of(home: StreamHome, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
+def canary_failure(home: StreamHome, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
     """Return the error that a driver of a failed lineage ends with."""
     reason = canary.course.reason or "no reason was noted"
     if canary.goes_back:

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.clock import DAY, MINUTE
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sessionizer.lineage.active import Lineage
-    from sessionizer.lineage.figures import Figures
+    from sessionizer.lineage.figures import BatchFigures
 
 BATCHES: Final = 5
 """Batches of a canary, unless the user gives a number."""
 PATIENCE: Final = 10
 """A canary waits this many times its batches, for enough events and for a backlog to be read."""
-LAG_SLACK_MS: Final = 60_000
+LAG_SLACK_MS: Final = MINUTE
 SMALL_STATE_BYTES: Final = 2**26
 """A state that is larger by at most this passes."""
 
@@ -30,11 +31,11 @@ MOST_LATE: Final = 0.1
 """Largest accepted share of late rows in the first batches. Above it their order is to blame, not a few stragglers."""
 FEWEST_LATE: Final = 10
 """Fewest late rows that allow a judgement."""
-TOLD_FOR_MS: Final = 7 * 24 * 3_600_000
+TOLD_FOR_MS: Final = 7 * DAY
 """Time (ms) after the lineage's beginning in which ``status`` shows the warning."""
 
 
-class Outcome(StrEnum):
+class CanaryOutcome(StrEnum):
     """The result of a canary."""
 
     PASSED = "passed"
@@ -44,7 +45,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms(JsonRecord):
+class CanaryTerms(JsonRecord):
     """The terms that a lineage must meet in its first ``batches`` that read something.
 
     A share of rows may be ``rise`` higher than before, or ``factor`` times as high, other figures ``factor`` times.
@@ -65,11 +66,11 @@ class Terms(JsonRecord):
     least_rows: int = 100
 
 
-USUAL: Final = Terms()
+USUAL: Final = CanaryTerms()
 """Terms of a command whose user gives none for the canary."""
 
 
-def digest_terms(terms: Terms | None) -> dict[str, object]:
+def digest_terms(terms: CanaryTerms | None) -> dict[str, object]:
     """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no canary."""
     chosen = (terms.batches, terms.goes_back) if terms else (0, False)
     return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}
@@ -79,10 +80,10 @@ def digest_terms(terms: Terms | None) -> dict[str, object]:
 class Baseline:
     """Figures of the lineage before: of its whole ``life``, and of its newest batches. The milder of both counts."""
 
-    life: Figures
-    recent: Figures
+    life: BatchFigures
+    recent: BatchFigures
 
-    def fit(self, terms: Terms) -> tuple[Figures, ...]:
+    def fit(self, terms: CanaryTerms) -> tuple[BatchFigures, ...]:
         """Return the figures with enough rows to judge by."""
         return tuple(figures for figures in (self.life, self.recent) if figures.read >= terms.least_rows)
 
@@ -100,31 +101,33 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CanaryVerdict:
     """The decision of a canary. ``outcome`` is None while it is open, ``reason`` says why the lineage failed."""
 
-    outcome: Outcome | None = None
+    outcome: CanaryOutcome | None = None
     reason: str | None = None
 
 
-WATCHING: Final = Verdict()
+WATCHING: Final = CanaryVerdict()
 
 
-def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End] = ()) -> Verdict:
+def judge_figures(
+    terms: CanaryTerms, baseline: Baseline, figures: BatchFigures, ends: Sequence[End] = ()
+) -> CanaryVerdict:
     """Judge a lineage by its ``figures`` so far and the ``ends`` of its drivers. Never raises."""
     ended = _judge_ends(terms, ends)
     if ended is not None:
-        return Verdict(Outcome.FAILED, ended)
+        return CanaryVerdict(CanaryOutcome.FAILED, ended)
     usual = baseline.fit(terms)
     if figures.batches < terms.batches * PATIENCE:
         has_enough = figures.batches >= terms.batches and figures.read >= terms.least_rows
         if not has_enough or not _has_caught_up(usual, figures):
             return WATCHING
     reason = next((found for check in _CHECKS if (found := check(terms, usual, figures)) is not None), None)
-    return Verdict(Outcome.PASSED) if reason is None else Verdict(Outcome.FAILED, reason)
+    return CanaryVerdict(CanaryOutcome.PASSED) if reason is None else CanaryVerdict(CanaryOutcome.FAILED, reason)
 
 
-def _judge_ends(terms: Terms, ends: Sequence[End]) -> str | None:
+def _judge_ends(terms: CanaryTerms, ends: Sequence[End]) -> str | None:
     fatal = next((end for end in ends if end.fatal), None)
     if fatal is not None:
         return f"its driver {fatal.uid} ended, and a restart cannot help: {fatal.what}"
@@ -133,7 +136,7 @@ def _judge_ends(terms: Terms, ends: Sequence[End]) -> str | None:
     return f"{len(ends)} of its drivers ended before the canary was over, the last: {ends[-1].what}"
 
 
-def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
+def _has_caught_up(usual: Sequence[BatchFigures], figures: BatchFigures) -> bool:
     """Whether its lag is as small as the lineage's before. True also if a lag is unknown."""
     known = [before.most_lag_ms for before in usual if before.most_lag_ms is not None]
     if figures.last_lag_ms is None or not known:
@@ -141,17 +144,21 @@ def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
     return figures.last_lag_ms <= 2 * max(known) + LAG_SLACK_MS
 
 
-def _judge_refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_refused(terms: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigures) -> str | None:
     found = _judge_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
     return found if terms.judges_refused else None
 
 
-def _late(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _late(terms: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigures) -> str | None:
     return _judge_share(terms, usual, figures, lambda of: of.late, "were late") if terms.judges_late else None
 
 
 def _judge_share(
-    terms: Terms, usual: Sequence[Figures], figures: Figures, count: Callable[[Figures], int], what: str
+    terms: CanaryTerms,
+    usual: Sequence[BatchFigures],
+    figures: BatchFigures,
+    count: Callable[[BatchFigures], int],
+    what: str,
 ) -> str | None:
     if not usual or figures.read < terms.least_rows:
         return None
@@ -161,7 +168,7 @@ def _judge_share(
     return f"{share:.0%} of the {figures.read:,} rows that it read {what}, {before:.0%} before"
 
 
-def _judge_sessions(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_sessions(terms: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigures) -> str | None:
     """Judge sessions per event. The number that begin has a lower and an upper bound: only what both say counts."""
     known = [of for of in usual if of.admitted >= terms.least_rows]
     if not terms.judges_sessions or not known or figures.admitted < terms.least_rows:
@@ -176,7 +183,7 @@ def _judge_sessions(terms: Terms, usual: Sequence[Figures], figures: Figures) ->
     return None
 
 
-def _judge_state(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_state(terms: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigures) -> str | None:
     """Judge the size of the state. While a backlog is read it may well be larger."""
     if not terms.judges_sessions or not usual or not _has_caught_up(usual, figures):
         return None
@@ -186,7 +193,7 @@ def _judge_state(terms: Terms, usual: Sequence[Figures], figures: Figures) -> st
     return f"its open events take {figures.held_bytes / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB before"
 
 
-def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_lag(_: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigures) -> str | None:
     if _has_caught_up(usual, figures) or figures.last_lag_ms is None or figures.first_lag_ms is None:
         return None
     if figures.last_lag_ms < figures.first_lag_ms:
@@ -200,7 +207,7 @@ def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
 _CHECKS: Final = (_judge_refused, _late, _judge_sessions, _judge_state, _judge_lag)
 
 
-def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int) -> str | None:
+def late_backlog_line(stream: str, lineage: Lineage, first: BatchFigures, now_ms: int) -> str | None:
     """Say what to do if too many rows of the ``first`` batches came late, None if they did not.
 
     Nothing of a lineage that began with the state of another: its canary judges it.

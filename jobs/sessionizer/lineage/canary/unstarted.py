@@ -16,7 +16,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
-from sessionizer.lineage.canary.judge import Outcome, Terms
+from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -40,7 +40,7 @@ class UnstartedLineage:
     before: str | None = None
     savepoint: str | None = None
     rolls_back: bool = False
-    starts: int = Terms().drivers
+    starts: int = CanaryTerms().drivers
 
     @property
     def way_back(self) -> str:
@@ -107,5 +107,5 @@ def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
     canary = canary_of_active(home)
     if canary is None or canary.lineage != lineage or canary.outcome is not None:
         return  # a user promoted or left it meanwhile
-    write_canary(home, canary.decided(Outcome.FAILED, reason))
-    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.FAILED), text=reason, lineage=lineage))
+    write_canary(home, canary.decided(CanaryOutcome.FAILED, reason))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.FAILED), text=reason, lineage=lineage))

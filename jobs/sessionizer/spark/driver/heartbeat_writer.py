@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
 from sessionizer.control.lease.watch import beats
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, HeavyKey, Phase
-from sessionizer.control.records.positions_record import positions, unread
+from sessionizer.control.records.positions_record import count_unread, positions
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
@@ -180,7 +180,7 @@ class HeartbeatWriter:
         """Return what held up the batch, or what falls behind in its source."""
         source = progress.sources[0]
         self.positions = positions(source.endOffset, source.latestOffset)
-        return slow_group(times, progress.batchDuration, now) or partition_behind(unread(self.positions), now)
+        return slow_group(times, progress.batchDuration, now) or partition_behind(count_unread(self.positions), now)
 
     def note_idle(self) -> None:
         """Beat while there is nothing to do."""

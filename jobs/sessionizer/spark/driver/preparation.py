@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.running_spec import new_record, note_spec
-from sessionizer.launch.local_settings import is_local
+from sessionizer.launch.local_settings import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
@@ -21,7 +21,7 @@ from sessionizer.spark.driver.python_start import start_python_workers
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
-from sessionizer.spark.session import java_version
+from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables
@@ -61,7 +61,7 @@ class Preparation:
         Raises errors of the spec, of the source, and of the tables.
         """
         spec, lineage = self.running.spec, active_lineage(self.home)
-        if not is_local(spark.sparkContext.master or ""):
+        if not is_local_master(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
             self.heartbeat.note_start_progress()
         with start_python_workers(spark):
@@ -102,7 +102,7 @@ class Preparation:
 
     def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
         """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
-        now = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
+        now = present_fingerprint({SPARK: spark.version, JAVA: jvm_version(spark)})
         settings = read_pinned_settings(self.home.checkpoint(lineage))
         write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
 

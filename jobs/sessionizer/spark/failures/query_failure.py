@@ -13,10 +13,10 @@ from sessionizer.errors import (
     DiskFull,
     QueryFailed,
     QueryInterrupted,
+    RetryEffect,
     SessionizerError,
     StoreUnreachable,
     UnwritablePath,
-    Verdict,
 )
 from sessionizer.redaction import redact_and_cut
 
@@ -66,7 +66,7 @@ def classify_failure(
         text = next(sign for sign in cause.signs if sign in whole)
     elif (line := _telling_line(whole if cause.deep else text, cause.texts)) is not None:
         text = f"{line}\n{text}"
-    kind = QueryFailed if cause.verdict is Verdict.TERMINAL or cause.name == LEASE_LOST else QueryInterrupted
+    kind = QueryFailed if cause.verdict is RetryEffect.TERMINAL or cause.name == LEASE_LOST else QueryInterrupted
     return kind(stream, cause.name, redact_and_cut(text, _DETAIL_LIMIT))
 
 

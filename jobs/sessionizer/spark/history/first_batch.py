@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.admission import admit
-from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
+from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import read_typed_rows
@@ -90,7 +90,7 @@ class FirstBatch:
     def _decide(self, events: pa.Table, output: Output) -> None:
         admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
         merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
-        output.step(Step(NO_PLAN, merged=merged))
+        output.step(GroupChanges(NO_PLAN, merged=merged))
         output.row(rows.OPEN_SESSIONS, merged.open.sessions)
         kept = schema.event_schema(self.kept, self.rules.clock)
         for table in merged.open_events:

@@ -18,12 +18,12 @@ from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.first_batch import FirstBatch, look
-from sessionizer.spark.history.history_rows import FIELD, Place, read_history_rows, read_to_now
+from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, read_history_rows, read_to_now
 from sessionizer.spark.history.read import client_timeouts, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
 from sessionizer.spark.state.emitted_rows import count_by_kind
 from sessionizer.spark.state.open_events import open_payload
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, HistoryFigures
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.history_rows import Reader
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.seeds.seed_plan import Decision
+    from sessionizer.state.seeds.seed_plan import SeedDecision
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _TAKEN = "taken"
@@ -52,9 +52,9 @@ class HistoryResults:
     """
 
     location: str
-    figures: Figures
+    figures: HistoryFigures
     kept: KeptTypes
-    place: Place
+    place: HistoryPosition
     timeouts: Mapping[str, int]
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -70,12 +70,12 @@ class HistoryReader:
     spec: StreamSpec
     examined: Examined
     past: Reader
-    decision: Decision
+    decision: SeedDecision
     platform_home: Path
 
-    def figures(self, scratch: DataPath) -> Figures:
+    def figures(self, scratch: DataPath) -> HistoryFigures:
         """Count the results of the history. Writes only to ``scratch``, an empty folder."""
-        found: list[Figures] = []
+        found: list[HistoryFigures] = []
 
         def take(guarded: Guarded) -> None:
             looked, first = self._first(guarded)
@@ -109,14 +109,14 @@ class HistoryReader:
             raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest, differences)
         return HistoryResults(
             location=uri_of((folder / value["own"] if "own" in value else folder) / _TAKEN),
-            figures=Figures(**value["figures"]),
+            figures=HistoryFigures(**value["figures"]),
             kept=KeptTypes(value["time_mode"], value["payload"]),
-            place=Place(value["offset"], tuple(SeenFile(*file) for file in value["seen"])),
+            place=HistoryPosition(value["offset"], tuple(SeenFile(*file) for file in value["seen"])),
             timeouts=value["timeouts"],
         )
 
     def _keep(self, folder: DataPath) -> dict[str, Any]:
-        found: list[tuple[Figures, KeptTypes]] = []
+        found: list[tuple[HistoryFigures, KeptTypes]] = []
 
         def take(guarded: Guarded) -> None:
             looked, first = self._first(guarded)
@@ -140,24 +140,24 @@ class HistoryReader:
             "timeouts": client_timeouts(self.spark, self.spec, self.platform_home),
         }
 
-    def _read(self, scratch: DataPath, take: Any, *, wants_place: bool) -> Place:  # noqa: ANN401  a function
+    def _read(self, scratch: DataPath, take: Any, *, wants_place: bool) -> HistoryPosition:  # noqa: ANN401  a function
         """Give ``take`` the rows.
 
         The source's position is read first: events that come meanwhile appear twice, not never.
         """
         if self.decision.past.format == SOURCE:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
-        place = self._live(scratch) if wants_place else Place()
+        place = self._live(scratch) if wants_place else HistoryPosition()
         take(read_history_rows(self.spark, self.spec, self.past, self.platform_home))
         return place
 
-    def _live(self, scratch: DataPath) -> Place:
+    def _live(self, scratch: DataPath) -> HistoryPosition:
         live = self.decision.live_from
         if live == BEGINNING:
-            return Place()
+            return HistoryPosition()
         if live == NOW:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, lambda _: None)
-        return Place(json.loads(live))
+        return HistoryPosition(json.loads(live))
 
     def _first(self, guarded: Guarded) -> tuple[SourceFigures, FirstBatch]:
         looked, kept = look(guarded), self._types(guarded)
@@ -193,13 +193,13 @@ def spec_of_history(folder: DataPath, spec: StreamSpec) -> StreamSpec:
     return spec if kept is None else parse_recorded_spec(kept, file)
 
 
-def _digest_decision(decision: Decision) -> str:
+def _digest_decision(decision: SeedDecision) -> str:
     """Return the digest of the decision without the version of the history, which has been read by then."""
     return replace(decision, past=replace(decision.past, version="")).digest
 
 
-def _figures(looked: SourceFigures, first: FirstBatch, counts: Mapping[str, int]) -> Figures:
-    return Figures(
+def _figures(looked: SourceFigures, first: FirstBatch, counts: Mapping[str, int]) -> HistoryFigures:
+    return HistoryFigures(
         watermark_ms=first.watermark_ms,
         events=looked.events,
         refused=dict(looked.refused),

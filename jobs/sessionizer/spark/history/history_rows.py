@@ -22,7 +22,7 @@ from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.java_errors import java_message
 from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, HistoryPlace
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
@@ -47,7 +47,7 @@ _DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HistoryPosition:
     """A position of a source: its ``offset`` as Spark writes it, None for its beginning. For files, those ``seen``."""
 
     offset: Any | None = None
@@ -145,7 +145,7 @@ def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
                 return spark.sql(f"select * from ({query})")  # noqa: S608  the user who types it may read this
             except PySparkException as error:
                 raise InvalidSpec(
-                    "--query", query, f"a query of {VIEW} that Spark can run ({first_line(error)})"
+                    "--query", query, f"a query of {VIEW} that Spark can run ({java_message(error)})"
                 ) from error
         case JdbcTable():
             return read_jdbc(spark, source)
@@ -162,7 +162,7 @@ def _add_source_columns(rows: DataFrame) -> DataFrame:
 
 def read_to_now(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, scratch: DataPath, take: Callable[[Guarded], None]
-) -> Place:
+) -> HistoryPosition:
     """Give ``take`` all that the stream's source has now, as one batch, and return the source's position after it.
 
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
@@ -177,9 +177,9 @@ def read_to_now(
     writer = guarded.rows.writeStream.foreachBatch(take_batch).option("checkpointLocation", uri_of(scratch))
     writer.trigger(once=True).start().awaitTermination()
     if read_last_commit(scratch) is None:
-        return Place()
+        return HistoryPosition()
     seen = tuple(read_seen_files(scratch, 0)) if spec.source.format == "files" else ()
-    return Place(read_planned_batch(scratch, 0).ends.get(EVENTS), seen)
+    return HistoryPosition(read_planned_batch(scratch, 0).ends.get(EVENTS), seen)
 
 
 def _start_at_beginning(source: Source) -> Source:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.state.seeds.seed_plan import PASSWORD, url_without_secret
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
     try:
         return spark.read.format("jdbc").options(**options).load()
     except (PySparkException, JavaError) as error:
-        raise SourceUnreachable(f"{table.url} ({table.table})", first_line(error)) from error
+        raise SourceUnreachable(f"{table.url} ({table.table})", java_message(error)) from error

@@ -17,7 +17,7 @@ from sessionizer.home.platform_home import resolve_place
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.history_rows import find_in_folder, read_history_rows
 from sessionizer.spark.ingest.guard import EVENT_TIME
-from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeouts
+from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeout_table
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import types_of_measures
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class EventHistory:
     """Guarded rows of a history, their ``figures``, and the rules that hold for all of it."""
 
     spec: StreamSpec
@@ -80,7 +80,7 @@ class History:
         )
 
 
-def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> History:
+def read_event_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> EventHistory:
     """Read the history in ``folder``: files in the encoding of the stream's source, or a Delta table of its columns.
 
     Raises InvalidSpec if the spec does not fit it, and in processing_time mode, because a history does not say when its
@@ -98,13 +98,13 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
     return history_of(spec, rules, guarded)
 
 
-def history_of(spec: StreamSpec, rules: SessionRules, guarded: Guarded) -> History:
+def history_of(spec: StreamSpec, rules: SessionRules, guarded: Guarded) -> EventHistory:
     """Return guarded rows as a history. Without a clock of the stream, events are in the order of their own time."""
     if not rules.clock.has_gaps:
         own_time = {schema.CLOCK: F.col(schema.TIE), schema.TIMEOUT: F.lit(None).cast("bigint")}
         guarded = replace(guarded, rows=guarded.rows.withColumns(own_time))
         rules = replace(rules, clock=Clock.EVENT_TIME, gap_timeout_ms=NEVER_MS, client_timeouts_ms={})
-    return History(spec, rules, guarded, look(guarded))
+    return EventHistory(spec, rules, guarded, look(guarded))
 
 
 def rules_in_force(spec: StreamSpec, timeouts_ms: Mapping[str, int]) -> SessionRules:
@@ -119,4 +119,4 @@ def client_timeouts(spark: SparkSession, spec: StreamSpec, platform_home: Path) 
         return {}
     location = resolve_place(spec.rules.client_timeouts_table, platform_home)
     check_timeout_table(spark, location)
-    return read_timeouts(spark, location)
+    return read_timeout_table(spark, location)

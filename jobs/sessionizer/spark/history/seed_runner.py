@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
     from sessionizer.state.commands.seed import Seed
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.state.seeds.seed_plan import Decision
+    from sessionizer.state.seeds.seed_plan import SeedDecision
 
 _SEED_BATCH: Final = 0
 
@@ -71,7 +71,7 @@ class SeedRunner(SparkRunner):
         plan = self.command.plan(decision)
         return Plan(SeedPlan(decision, figures, leaving), plan.leaves, plan.steps)
 
-    def plan_again(self, record: OperationRecord) -> Plan[Decision]:  # noqa: ARG002  the interface
+    def plan_again(self, record: OperationRecord) -> Plan[SeedDecision]:  # noqa: ARG002  the interface
         """Make the plan without its figures, because the history is read anyway."""
         return self.command.plan(self.reader.decision)
 

@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.inspection.inspect import inspect
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.state.foreign_rows import parts_of, state_format
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.seeds.seed_plan import CHECKPOINT, HistoryPlace
@@ -73,5 +73,5 @@ def read_state(spark: SparkSession, state: StateRows) -> DataFrame:
             rows = reader.load(state.location).persist(StorageLevel.DISK_ONLY)
             rows.count()
         except (PySparkException, JavaError) as error:
-            raise SourceUnreachable(state.location, first_line(error)) from error
+            raise SourceUnreachable(state.location, java_message(error)) from error
     return rows

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from sessionizer.control.history.files import HOUR_MS, KEPT_MS, read_history
+from sessionizer.control.history.files import KEPT_MS, read_history
 from sessionizer.control.history.sample import PHASES
 from sessionizer.control.records.heartbeat import YEAR_9999_MS
 from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.home.clock import HOUR, MINUTE
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import HISTORY_FIGURES, stream_history_shape
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 APPLICATION: Final = "stream_history"
-SETTLED_AFTER_MS: Final = 5 * 60_000
+SETTLED_AFTER_MS: Final = 5 * MINUTE
 """Milliseconds after the end of an hour until its file is complete. A driver writes its figures every 15 seconds."""
-MINUTE: Final = "minute"
+MINUTE_ROW: Final = "minute"
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _TIMES: Final = frozenset({"at", "watermark"})
 
@@ -40,9 +41,9 @@ def complete_hours(newest: int, now_ms: int) -> tuple[int, int]:
 
     Hours count from 1970. They are equal if there are none.
     """
-    end = (now_ms - SETTLED_AFTER_MS) // HOUR_MS
-    begin = max(newest + 1, (now_ms - KEPT_MS) // HOUR_MS)
-    return min(begin, end) * HOUR_MS, end * HOUR_MS
+    end = (now_ms - SETTLED_AFTER_MS) // HOUR
+    begin = max(newest + 1, (now_ms - KEPT_MS) // HOUR)
+    return min(begin, end) * HOUR, end * HOUR
 
 
 def minute_row(sample: Sample) -> JsonObject:
@@ -51,7 +52,7 @@ def minute_row(sample: Sample) -> JsonObject:
     split |= {f"ended_by_{reason}": sample.closed.get(reason, 0) for reason in CloseReason}
     figures = {name: split[name] if name in split else getattr(sample, name) for name in HISTORY_FIGURES}
     return {
-        **_begin(sample.at, MINUTE, sample.lineage, sample.batch_id),
+        **_begin(sample.at, MINUTE_ROW, sample.lineage, sample.batch_id),
         **figures,
         "watermark": _moment(sample.watermark_ms),
         "straggler": sample.straggler.partition(":")[0] if sample.straggler else None,
@@ -93,7 +94,7 @@ def append_history(spark: SparkSession, home: StreamHome, location: str, now_ms:
     if not rows:
         return 0
     frame = spark.createDataFrame(_table(rows))
-    append_once(frame, location, Transaction(APPLICATION, end // HOUR_MS - 1), lambda: None)
+    append_once(frame, location, Transaction(APPLICATION, end // HOUR - 1), lambda: None)
     return len(rows)
 
 

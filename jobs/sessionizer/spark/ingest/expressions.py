@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import try_expression
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
 
@@ -42,11 +42,11 @@ def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
         # an aggregate takes no input that varies: a second look at what the guard let through
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
     except (ParseException, JavaError) as error:  # for some texts Spark's parser lacks the words of its refusal
-        raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
+        raise InvalidSpec(field, sql, f"a Spark SQL expression ({java_message(error)})") from error
     except AnalysisException as error:
         if error.getCondition() == VARIES:
             raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {sql}") from error
-        allowed = f"an expression over {show_columns(rows.columns)} ({first_line(error)})"
+        allowed = f"an expression over {show_columns(rows.columns)} ({java_message(error)})"
         raise InvalidSpec(field, sql, allowed) from error
     return found
 

@@ -20,7 +20,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, dro
 from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient
 from sessionizer.spark.ingest.kafka_values.writers import find_writers
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,12 +124,12 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
     try:
         rows: DataFrame = reader.format("delta").options(**source.options).load(resolve_place(source.path, home))
     except (PySparkException, JavaError) as error:
-        found = store_failure(error, source.path, "source.path", first_line(error))
+        found = store_failure(error, source.path, "source.path", java_message(error))
         if isinstance(found, StoreUnreachable):
             raise found from error
         if isinstance(error, JavaError):
             raise
-        raise InvalidSpec("source.path", source.path, f"a Delta table ({first_line(error)})") from error
+        raise InvalidSpec("source.path", source.path, f"a Delta table ({java_message(error)})") from error
     nothing = F.lit(None).cast("string")
     return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
 

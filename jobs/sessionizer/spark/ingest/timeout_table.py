@@ -17,7 +17,7 @@ from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.home.platform_home import resolve_place
 from sessionizer.spark.ingest.punctuation import change_timeouts
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.duration import format_duration
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class TimeoutTable:
         if self.location is None:
             return {}
         try:
-            return read_timeouts(self.spark, self.location)
+            return read_timeout_table(self.spark, self.location)
         except (PySparkException, JavaError) as error:
-            raise TimeoutsUnread(self.location, first_line(error)) from error
+            raise TimeoutsUnread(self.location, java_message(error)) from error
 
 
 def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
@@ -153,13 +153,13 @@ def _shown(changes: Mapping[str, int]) -> str:
 def check_timeout_table(spark: SparkSession, location: str) -> None:
     """Raise InvalidSpec if there is no such table or it has other columns."""
     try:
-        read_timeouts(spark, location)
+        read_timeout_table(spark, location)
     except PySparkException as error:
-        allowed = f"a Delta table of client (string), timeout_ms (bigint) ({first_line(error)})"
+        allowed = f"a Delta table of client (string), timeout_ms (bigint) ({java_message(error)})"
         raise InvalidSpec("rules.client_timeouts_table", location, allowed) from error
 
 
-def read_timeouts(spark: SparkSession, location: str) -> dict[str, int]:
+def read_timeout_table(spark: SparkSession, location: str) -> dict[str, int]:
     """Read the timeouts in the table, client to ms, without unusable rows."""
     table = spark.read.format("delta").load(location)
     chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")

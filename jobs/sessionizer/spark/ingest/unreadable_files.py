@@ -22,7 +22,7 @@ from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, rea
 from sessionizer.spark.ingest.file_source.files import read_files
 from sessionizer.spark.ingest.file_source.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,5 +119,5 @@ def _failure(read: Callable[[], DataFrame]) -> str | None:
     try:
         read().write.format("noop").mode("overwrite").save()
     except (PySparkException, JavaError) as error:
-        return cause_in_one_line(str(error)) or first_line(error)
+        return cause_in_one_line(str(error)) or java_message(error)
     return None

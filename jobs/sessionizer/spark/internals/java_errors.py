@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.errors import PySparkException
-__all__ = ["JavaError", "JavaUnreachable", "door", "first_line"]
+__all__ = ["JavaError", "JavaUnreachable", "door", "java_message"]
 
 _ABSENT: Final = ("does not exist", "cannot be found", "is not callable")
 """Texts of py4j for a class, a method or a constructor with these parameters that the JVM does not have."""
@@ -26,7 +26,7 @@ _MOVED: Final = (
 """Errors of the JVM for classes that differ from those the code was compiled for."""
 
 
-def first_line(error: PySparkException | JavaError) -> str:
+def java_message(error: PySparkException | JavaError) -> str:
     """Return the message of Spark (or of Java below it), without the query plan and the stack behind it."""
     if isinstance(error, JavaError):
         cause = error.java_exception

@@ -11,7 +11,7 @@ from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.names import offset_log
 from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_access import make_data_folder, make_private_data
 from sessionizer.home.data_files import copy_file, list_entries, remove_tree
 from sessionizer.home.disk.disk_space import unwritable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.recording import Recording
 
-_LEFT_FOR_MS: Final = 24 * 3_600_000
+_LEFT_FOR_MS: Final = DAY
 """Age (ms) at which a scratch folder belongs to a proof that was killed."""
 
 

@@ -18,11 +18,11 @@ from sessionizer.spark.proof.proof_table import add_to_proof_table
 from sessionizer.spark.proof.recording import read_recording
 from sessionizer.spark.proof.replay import examine_replay, replay
 from sessionizer.spark.proof.tables import compare_tables
-from sessionizer.spark.session import java_version
+from sessionizer.spark.session import jvm_version
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.comparison import TABLES
 from sessionizer.state.proof.page import keep_page
-from sessionizer.state.proof.result import Proof, judge, release_differences
+from sessionizer.state.proof.result import Proof, judge_table, release_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +66,15 @@ def prove_and_keep(
     An upgrade calls this before it activates a lineage, by the spec and the code that the lineage is to run by. Then
     ``kept.proof.require(accepted)`` raises ReplayDiffers unless all unexplained rows are accepted by name. The proof
     replays batches of the lineage that is active, changes nothing of the stream, and may be repeated. ``proof`` has
-    the numbers of ``identical``, ``explained`` and ``unexplained`` rows. Raises what ``prove`` raises, and OSError.
+    the numbers of ``identical``, ``explained`` and ``unexplained`` rows. Raises the errors of ``prove_by_replay``, and
+    OSError.
     """
-    proof = prove(spark, home, spec, request, say)
+    proof = prove_by_replay(spark, home, spec, request, say)
     table = add_to_proof_table(spark, home, proof)
     return KeptProof(proof, str(keep_page(home, proof)), table)
 
 
-def prove(
+def prove_by_replay(
     spark: SparkSession,
     home: StreamHome,
     spec: StreamSpec,
@@ -94,8 +95,8 @@ def prove(
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
         replayed = replay(spark, home, recording, fork, examined, say)
         compared, notes = compare_tables(spark, home, recording, fork, replayed.batches)
-    present = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
-    tables = (judge(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
+    present = present_fingerprint({SPARK: spark.version, JAVA: jvm_version(spark)})
+    tables = (judge_table(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
     return Proof(
         id=proof_id,
         stream=home.name,

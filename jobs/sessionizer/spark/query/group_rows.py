@@ -18,12 +18,12 @@ from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import pieces
 
 if TYPE_CHECKING:
-    from sessionizer.core.key_group.append_or_merge import Step
+    from sessionizer.core.key_group.append_or_merge import GroupChanges
     from sessionizer.core.key_group.merging import Merged
 
 
 @dataclass(slots=True)
-class Share:
+class GroupShare:
     """A group's packed rows of a batch, sorted by kind."""
 
     events: list[pa.Table] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Output:
         for piece in pieces(whole):
             self.row(kind, piece.num_rows, encode(piece))
 
-    def step(self, step: Step, began: float | None = None) -> None:
+    def step(self, step: GroupChanges, began: float | None = None) -> None:
         """Emit the results of a step. ``began``: the monotonic clock (s) at its begin, if its time is reported."""
         self.table(kinds.LATE, step.late)
         if step.merged is not None:

@@ -25,9 +25,9 @@ from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
     BatchBounds,
+    GroupChanges,
     GroupRules,
-    Plan,
-    Step,
+    MergeSchedule,
     take_batch,
     take_initial,
     take_timer,
@@ -41,7 +41,7 @@ from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.internals.init_worker import hush_init_worker
 from sessionizer.spark.internals.state_socket import answer_within
-from sessionizer.spark.query.group_rows import Output, Share
+from sessionizer.spark.query.group_rows import GroupShare, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ class SessionProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Append the new events, or merge when a session may be final. ``rows``: packed rows."""
         began = time.monotonic()
-        group, share = self._number[int(key[0])], Share()
+        group, share = self._number[int(key[0])], GroupShare()
         for row in rows:
             share.take(row.kind, row.blob)
         if share.seeds:
@@ -137,11 +137,11 @@ class SessionProcessor(StatefulProcessor):
         """Freeze the imports of the batch. Nothing else of ours outlives it."""
         freeze_imports(type(self).__name__)
 
-    def _begin(self, group: int, share: Share) -> Iterator[Row]:
+    def _begin(self, group: int, share: GroupShare) -> Iterator[Row]:
         """Keep the timeouts and report the open sessions, in the batch that only begins a lineage. Decide nothing."""
         self._changed_timeouts(share.changed_timeouts)
         output = Output(group)
-        output.step(Step(NO_PLAN, open_in_group=self._begun.get(group)))
+        output.step(GroupChanges(NO_PLAN, open_in_group=self._begun.get(group)))
         yield from output.rows
 
     def _bounds(self, timer_values: Any, floor_ms: int) -> BatchBounds:
@@ -169,11 +169,11 @@ class SessionProcessor(StatefulProcessor):
     def _read_log(self) -> list[pa.Table]:
         return [decode(row[0]) for row in self._log.get()]
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> MergeSchedule:
         value = self._plan.get()
-        return Plan(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
+        return MergeSchedule(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
 
-    def _apply(self, step: Step, planned: Plan, bounds: BatchBounds) -> None:
+    def _apply(self, step: GroupChanges, planned: MergeSchedule, bounds: BatchBounds) -> None:
         for piece in log_tables(step.append) if step.append is not None else ():
             self._log.appendValue(_encode_value(piece))
         if step.merged is not None and step.merged.tombstones is not None:
@@ -198,7 +198,7 @@ class SessionProcessor(StatefulProcessor):
         for value in values:
             self._log.appendValue(value)
 
-    def _move_timer(self, planned: Plan, plan: Plan, bounds: BatchBounds) -> None:
+    def _move_timer(self, planned: MergeSchedule, plan: MergeSchedule, bounds: BatchBounds) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
         if plan.at == planned.at:
             return

@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from sessionizer.spark.internals.trying import try_column
 from sessionizer.stream_spec.sql_functions import NEVER_FAILING
 from sessionizer.stream_spec.sql_guard import BUILT_IN
-from sessionizer.stream_spec.sql_words import Kind, calls, find_closing, find_qualified_name, words_of
+from sessionizer.stream_spec.sql_words import WordKind, calls, find_closing, find_qualified_name, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, SparkSession
 
-    from sessionizer.stream_spec.sql_words import Word
+    from sessionizer.stream_spec.sql_words import SqlWord
 
 _VALUE: Final = "value"
 _WORDS: Final = "null true false interval date timestamp day month year hour minute second"
@@ -79,7 +79,7 @@ class _Rewriting:
             result = F.when(~F.col(failed), result)
         return try_column(result, self.spark)
 
-    def _is_call(self, words: Sequence[Word], at: int) -> bool:
+    def _is_call(self, words: Sequence[SqlWord], at: int) -> bool:
         _, name = find_qualified_name(words, at)
         compares = at > 0 and words[at - 1].is_name("like", "ilike", "rlike")
         own = name.removesuffix(words[at].name) in BUILT_IN
@@ -90,7 +90,7 @@ class _Rewriting:
         self.calls[name] = call.alias(name)
         return name
 
-    def _call(self, sql: str, words: Sequence[Word], at: int) -> tuple[str, int]:
+    def _call(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[str, int]:
         """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
         end = find_closing(words, at + 1)
         given = list(words[at + 2 : end])
@@ -100,7 +100,7 @@ class _Rewriting:
         self._note_failures([*taken, *clauses.ordered], clauses.condition)
         return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses.text}", end
 
-    def _clauses(self, sql: str, words: Sequence[Word], at: int) -> tuple[_Clauses, int]:
+    def _clauses(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[_Clauses, int]:
         """Return the clauses that follow the brackets of a call and belong to it, and the position of their end.
 
         ``ignore nulls``, ``filter ( where …)`` and ``within group ( order by …)``, in any order.
@@ -132,14 +132,14 @@ class _Rewriting:
             failed += [F.col(condition[1]).isNull()] if condition[1] else []
         self._failures += failed
 
-    def _ordered(self, sql: str, words: Sequence[Word]) -> _Tried:
+    def _ordered(self, sql: str, words: Sequence[SqlWord]) -> _Tried:
         last = len(words)
         while last > 1 and words[last - 1].is_name(*_BEHIND):
             last -= 1
         text, name = self._tried(sql, words[:last])
         return " ".join([text, *(word.written for word in words[last:])]), name
 
-    def _tried(self, sql: str, words: Sequence[Word]) -> _Tried:
+    def _tried(self, sql: str, words: Sequence[SqlWord]) -> _Tried:
         if not words:
             return "", None
         text = sql[words[0].start : words[-1].end]
@@ -155,9 +155,9 @@ def _list_texts(parts: Sequence[_Tried]) -> str:
     return ", ".join(text for text, _ in parts)
 
 
-def _parts(words: Sequence[Word]) -> list[list[Word]]:
+def _parts(words: Sequence[SqlWord]) -> list[list[SqlWord]]:
     """Split words at commas outside of brackets."""
-    parts: list[list[Word]] = [[]]
+    parts: list[list[SqlWord]] = [[]]
     depth = 0
     for word in words:
         depth += word.is_symbol("(", "[") - word.is_symbol(")", "]")
@@ -168,7 +168,7 @@ def _parts(words: Sequence[Word]) -> list[list[Word]]:
     return [part for part in parts if part]
 
 
-def _reads_column(words: Sequence[Word], at: int) -> bool:
+def _reads_column(words: Sequence[SqlWord], at: int) -> bool:
     word = words[at]
-    is_name = word.kind is Kind.NAME and not calls(words, at) and word.name not in _NO_COLUMN
-    return word.kind is Kind.QUOTED_NAME or is_name
+    is_name = word.kind is WordKind.NAME and not calls(words, at) and word.name not in _NO_COLUMN
+    return word.kind is WordKind.QUOTED_NAME or is_name

@@ -15,7 +15,7 @@ from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.names import SESSIONS
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import table_property
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists
 from sessionizer.stream_spec.document.names import catalog_names
@@ -50,7 +50,7 @@ def name_tables(spark: SparkSession, table: str | None, locations: Mapping[str, 
             if table_exists(spark, own, locations[own]):
                 _name(spark, name, locations[own], owner)
     except (PySparkException, JavaError) as error:
-        failure = store_failure(error, table, "Spark's catalog", first_line(error))
+        failure = store_failure(error, table, "Spark's catalog", java_message(error))
         if isinstance(failure, StoreUnreachable):
             raise failure from error
         raise
@@ -83,7 +83,7 @@ def _register(spark: SparkSession, name: str, location: str) -> str:
     try:
         spark.catalog.createTable(name, path=location, source="delta")
     except AnalysisException as error:
-        if "ALREADY_EXISTS" not in first_line(error):
+        if "ALREADY_EXISTS" not in java_message(error):
             raise
     return _place_of(spark, name) or _plain(location)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.state.compaction.plan import Place
+    from sessionizer.state.compaction.plan import OwnedTable
     from sessionizer.state.compaction.retention import Retention
 
 FILE_BYTES: Final = 256 * 1024**2
@@ -81,7 +81,7 @@ class TableResult:
     overtaken: bool = False
 
 
-def plan_tables(spark: SparkSession, places: Iterable[Place], retention: Retention) -> list[TablePlan]:
+def plan_tables(spark: SparkSession, places: Iterable[OwnedTable], retention: Retention) -> list[TablePlan]:
     """Plan the work on each table that is there. Reads only.
 
     Raises StoreUnreachable, DiskFull, UnwritablePath.
@@ -104,7 +104,7 @@ def compact_table(spark: SparkSession, plan: TablePlan, retention: Retention) ->
     return TableResult(plan.name, plan.location, before, found.files, found.bytes, found.old_files, overtaken)
 
 
-def _plan(spark: SparkSession, place: Place, retention: Retention) -> TablePlan:
+def _plan(spark: SparkSession, place: OwnedTable, retention: Retention) -> TablePlan:
     owner = table_property(spark, place.location, OWNER)
     if owner not in {None, place.owner}:
         return TablePlan(place.name, place.location, skipped=f"it belongs to {owner}")

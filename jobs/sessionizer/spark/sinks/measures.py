@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.spark.ingest.expressions import VARIES, require_permitted
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.stream_spec.sql_functions import NEVER_FAILING
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME
@@ -49,7 +49,7 @@ def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
             varying = "".join((error.getMessageParameters() or {}).values())
             raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
         names = ", ".join(column for column in events.columns if column != _SESSION)
-        raise InvalidSpec(f"measures.{name}", sql, f"a SQL aggregate over {names} ({first_line(error)})") from error
+        raise InvalidSpec(f"measures.{name}", sql, f"a SQL aggregate over {names} ({java_message(error)})") from error
 
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
     for name, sql in measures.items():
         together[name] = sql
         if (error := _unplannable(events, together)) is not None:
-            allowed = f"an aggregate that Spark can plan together with the measures before it ({first_line(error)})"
+            allowed = f"an aggregate that Spark can plan together with the measures before it ({java_message(error)})"
             raise InvalidSpec(f"measures.{name}", sql, allowed) from error
 
 

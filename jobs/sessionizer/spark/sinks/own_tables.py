@@ -14,7 +14,7 @@ from sessionizer.home.data_files import list_names
 from sessionizer.home.home_identity import owner_name
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
-from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.java_errors import java_message
 from sessionizer.spark.sinks.catalog import name_tables
 from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
 from sessionizer.state.lineages.recorded_rows import has_recorded_rows
@@ -93,7 +93,7 @@ def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
         spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{OWNER}' = '{owner}')")
     except PySparkException as error:
         _require(location, table_property(spark, location, OWNER) or owner, owner)
-        raise store_failure(error, location, f"the owner of table {name}", first_line(error)) from error
+        raise store_failure(error, location, f"the owner of table {name}", java_message(error)) from error
 
 
 def _require(location: str, found: str, owner: str) -> None:

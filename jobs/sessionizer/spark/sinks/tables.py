@@ -9,7 +9,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 
 from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.sinks.table_fit import lacks, require_fit
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> Non
     try:
         builder.execute()
     except (PySparkException, JavaError) as error:
-        raise store_failure(error, location, f"the table {shape.name}", first_line(error)) from error
+        raise store_failure(error, location, f"the table {shape.name}", java_message(error)) from error
 
 
 def table_exists(spark: SparkSession, name: str, location: str) -> bool:
@@ -43,7 +43,7 @@ def table_exists(spark: SparkSession, name: str, location: str) -> bool:
     try:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, JavaError) as error:
-        raise store_failure(error, location, f"the table {name}", first_line(error)) from error
+        raise store_failure(error, location, f"the table {name}", java_message(error)) from error
 
 
 def ensure_tables(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.core.key_group.table_rows import Origin, RowShape
+    from sessionizer.core.key_group.table_rows import RowOrigin, RowShape
 
 ARROW_LIMIT: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOBS_TO_PYTHON_BYTES: Final = 2**25
@@ -37,7 +37,7 @@ def few_blobs_at_a_time(spark: SparkSession) -> AbstractContextManager[None]:
     return temporary_settings(spark, {ARROW_LIMIT: str(BLOBS_TO_PYTHON_BYTES)})
 
 
-def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> DataFrame:
+def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: RowOrigin) -> DataFrame:
     """Unpack the blobs of ``kind`` (of ``rows``) into rows of ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.core.key_group.open_in_group import OpenInGroup
-from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
+from sessionizer.core.key_group.table_rows import RowOrigin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.errors import DataAway, StateBehindTables
 from sessionizer.home import names
@@ -123,7 +123,7 @@ class Sinks:
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
         """Return the emitted rows of ``kind``, as its table has them."""
-        unpacked = unpack(emitted, kind, self._shape(kind), Origin.now(self.lineage, batch_id))
+        unpacked = unpack(emitted, kind, self._shape(kind), RowOrigin.now(self.lineage, batch_id))
         if kind != rows.SESSIONS:
             return unpacked
         measured = add_measures(unpacked, self.measures)

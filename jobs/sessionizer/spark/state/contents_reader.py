@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.key_group.contents import GroupContents, contents_of, sessions_of_key
 from sessionizer.core.wire.group_labels import group_labels, group_numbers
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of, rules_of
 from sessionizer.spark.state.open_events import (
@@ -75,7 +75,7 @@ def read_sessions_of(spark: SparkSession, found: RetainedBatch, key: str) -> tup
     """
     with reading_state(spark):
         group, blobs = read_log_of(spark, describe_kept_state(found), key)
-    return group, sessions_of_key(open_log(blobs), key, rules_of_batch(found), open_payload(found.kept))
+    return group, sessions_of_key(decode_log(blobs), key, rules_of_batch(found), open_payload(found.kept))
 
 
 def read_contents(

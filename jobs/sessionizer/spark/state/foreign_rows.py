@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.state.open_events import reading_state
 
@@ -25,7 +25,7 @@ _TIMERS: Final = "timers"
 _COLLECTIONS: Final = ("ListState", "MapState")
 
 
-def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
+def count_store_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
     """Count the ``rows`` of each store, and of each variable of a transformWithState, or say ``why`` that fails.
 
     Counted after the newest batch that is over.
@@ -42,7 +42,7 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
                 try:
                     told["rows"] = reader.options(**options).load(found.checkpoint.files.location).count()
                 except (PySparkException, JavaError) as error:
-                    told["why"] = first_line(error)
+                    told["why"] = java_message(error)
                 counts.append(told)
     return counts
 

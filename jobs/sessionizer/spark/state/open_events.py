@@ -23,7 +23,7 @@ from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.core.wire.schema import event_schema
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -129,7 +129,7 @@ def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:
     return _variable(spark, state, "log").selectExpr("key.key_group as label", "list_element.blob as blob")
 
 
-def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
+def read_state_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
     """Read the clients' timeouts (ms) that were changed so far, as each group keeps them.
 
     Raises ValueError if groups keep different timeouts, or some keep none. No state of ours is like that.
@@ -169,7 +169,7 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
         for label, blobs in iterate_logs(batches):
-            rows = read_typed_rows(open_log(blobs), numbers[label], events)
+            rows = read_typed_rows(decode_log(blobs), numbers[label], events)
             yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
 
     return open_groups

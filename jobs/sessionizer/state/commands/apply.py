@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradePlan
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Apply(Command):
         return (WriteFinishedSessions(),)
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of a new lineage's canary, None for no canary. Raises InvalidSpec."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
 

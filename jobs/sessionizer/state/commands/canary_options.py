@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.canary.judge import BATCHES, Terms
+from sessionizer.lineage.canary.judge import BATCHES, CanaryTerms
 from sessionizer.state.commands.command import option
 
 _FLAG: Final = "--canary"
@@ -34,7 +34,7 @@ def roll_back_option() -> Any:  # noqa: ANN401  a field
     )
 
 
-def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bool = True) -> Terms | None:
+def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bool = True) -> CanaryTerms | None:
     """Return the terms of a new lineage's canary, or None for no canary. Raises InvalidSpec.
 
     ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
@@ -43,4 +43,4 @@ def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bo
         raise InvalidSpec(_FLAG, batches, f"at least 1, because {ROLL_BACK_IF_FAILED} is given")
     if batches == 0:
         return None
-    return Terms(batches=batches, goes_back=roll_back_if_failed, judges_sessions=like_before)
+    return CanaryTerms(batches=batches, goes_back=roll_back_if_failed, judges_sessions=like_before)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.execution import Step
     from sessionizer.errors import SessionizerError
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 _OPTION: Final = "option"
 EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}
@@ -132,7 +132,7 @@ class Command:
         _ = self.terms
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return None
 

@@ -12,7 +12,7 @@ from sessionizer.state.lineages.rescale_plan import RescalePlan, plan_rescale
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
@@ -51,6 +51,6 @@ class Rescale(Command):
         )
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)

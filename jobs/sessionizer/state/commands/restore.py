@@ -22,7 +22,7 @@ from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.typed_range import FLAG as EXCLUDE
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.state.restores.restore_plan import RestorePlan
 
 
@@ -92,7 +92,7 @@ class Restore(Command):
         )
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=False)
 

@@ -24,8 +24,8 @@ from sessionizer.state.seeds.seed_plan import ADDRESSES, BEGINNING, NOW, SOURCE
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
-    from sessionizer.lineage.canary.judge import Terms
-    from sessionizer.state.seeds.seed_plan import Decision as SeedDecision
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.state.seeds.seed_plan import SeedDecision
 
 _PLACES: Final = ", ".join(f"{beginning}… for {owner}" for beginning, owner in ADDRESSES.items())
 _POSITION: Final = '{"clicks":{"0":1200}}'
@@ -105,7 +105,7 @@ class Seed(Command):
         return (KeepTypes(), *((WriteFinishedSessions(),) if self.backfill else ()))
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary. None without a lineage before, because nothing can be compared."""
         return terms_of(self.canary, like_before=False) if self.start_over else None
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sessionizer.control.execution import Step
-from sessionizer.control.records.operation_record import Reached
-from sessionizer.lineage.canary.judge import Terms  # noqa: TC001  the type of a field
+from sessionizer.control.records.operation_record import OperationStage
+from sessionizer.lineage.canary.judge import CanaryTerms  # noqa: TC001  the type of a field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop(Step):
     """End of the driver at a batch boundary. The command holds the lease from here on."""
 
-    noted: Reached | None = Reached.STOPPED
-    skipped_from: ClassVar = Reached.STOPPED
+    noted: OperationStage | None = OperationStage.STOPPED
+    skipped_from: ClassVar = OperationStage.STOPPED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +34,15 @@ class KeepExcludedRanges(Step):
 class CopyTables(Step):
     """Copy of the tables to another data root."""
 
-    skipped_from: ClassVar = Reached.SEEDED
+    skipped_from: ClassVar = OperationStage.SEEDED
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteSavepoint(Step):
     """Savepoint of the open events before the change."""
 
-    noted: Reached | None = Reached.SAVED
-    skipped_from: ClassVar = Reached.SAVED
+    noted: OperationStage | None = OperationStage.SAVED
+    skipped_from: ClassVar = OperationStage.SAVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class PrepareTables(Step):
 class ReadHistory(Step):
     """Reading of a history. The results are kept until the end."""
 
-    noted: Reached | None = Reached.TAKEN
-    skipped_from: ClassVar = Reached.TAKEN
+    noted: OperationStage | None = OperationStage.TAKEN
+    skipped_from: ClassVar = OperationStage.TAKEN
     settles: ClassVar = True
 
 
@@ -83,23 +83,23 @@ class SetPosition(Step):
 class Canary(Step):
     """Begin of the canary of the new lineage, by ``terms``."""
 
-    terms: Terms
+    terms: CanaryTerms
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointOfNoReturn(Step):
     """Check that the rows to bring back are still there. From here on the command can only be completed."""
 
-    noted: Reached | None = Reached.SEEDED
-    skipped_from: ClassVar = Reached.SEEDED
+    noted: OperationStage | None = OperationStage.SEEDED
+    skipped_from: ClassVar = OperationStage.SEEDED
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteLaterRows(Step):
     """Deletion of the rows off the new path, and return of the rows on it that an earlier command deleted."""
 
-    noted: Reached | None = Reached.TAKEN_BACK
-    skipped_from: ClassVar = Reached.TAKEN_BACK
+    noted: OperationStage | None = OperationStage.TAKEN_BACK
+    skipped_from: ClassVar = OperationStage.TAKEN_BACK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +127,6 @@ class WriteFinishedSessions(Step):
     """Rows of finished sessions in the tables: of a history, or of sessions that were over before a migration."""
 
 
-def new_lineage(terms: Terms | None) -> tuple[Step, ...]:
+def new_lineage(terms: CanaryTerms | None) -> tuple[Step, ...]:
     """Return the steps that make a whole new lineage, before it is activated. ``terms``: of its canary, if any."""
     return (StartLineage(), Compare(), SetPosition(), *((Canary(terms=terms),) if terms else ()))

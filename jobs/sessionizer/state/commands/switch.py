@@ -13,7 +13,7 @@ from sessionizer.state.lineages.loss_plan import LossPlan
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 
 if TYPE_CHECKING:
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 
 Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)
@@ -46,7 +46,7 @@ class Switch(Command):
     roll_back_if_failed: bool = roll_back_option()
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
 

@@ -14,7 +14,7 @@ from sessionizer.state.commands.steps import NotePrograms, Prove
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradeRequest
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Upgrade(Apply):
         return replace(super().request, prove=self.prove, stateless=self.stateless, on_copy=self.on_copy)
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> CanaryTerms | None:
         """Terms of a new lineage's canary. One without open sessions is not compared by its sessions.
 
         A copy has no lineage before to be compared with.

@@ -17,7 +17,7 @@ from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.lineages.abandoned import find_abandoned_lineages
-from sessionizer.state.savepoints.pruning import Verdict
+from sessionizer.state.savepoints.pruning import PruningVerdict
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -37,19 +37,19 @@ class OldCheckpoint:
     is_cut: bool = False
 
 
-def judge_checkpoint(checkpoint: OldCheckpoint, keep_ms: int, now: int) -> Verdict:
+def judge_checkpoint(checkpoint: OldCheckpoint, keep_ms: int, now: int) -> PruningVerdict:
     """Decide whether a checkpoint goes: it is not needed, and its newest batch is older than ``keep_ms``. Pure."""
     lineage = checkpoint.lineage
     if checkpoint.needed is not None:
-        return Verdict(lineage, goes=False, because=checkpoint.needed)
+        return PruningVerdict(lineage, goes=False, because=checkpoint.needed)
     if checkpoint.newest_at is None:
         because = "an earlier removal was cut short" if checkpoint.is_cut else "it has no batch"
-        return Verdict(lineage, goes=checkpoint.is_cut, because=because)
+        return PruningVerdict(lineage, goes=checkpoint.is_cut, because=because)
     age = now - checkpoint.newest_at
-    return Verdict(lineage, goes=age > keep_ms, because=f"its newest batch began {describe_duration(age)} ago")
+    return PruningVerdict(lineage, goes=age > keep_ms, because=f"its newest batch began {describe_duration(age)} ago")
 
 
-def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[Verdict]:
+def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[PruningVerdict]:
     """Decide on the checkpoint of each lineage of the stream. Reads only. Raises DamagedFile, OSError.
 
     No lineage is judged before one is active.

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.pruning import Verdict
+    from sessionizer.state.savepoints.pruning import PruningVerdict
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OwnedTable:
     """A table of the stream, which may not be there, and the ``owner`` that alone may write it."""
 
     name: str
@@ -47,10 +47,10 @@ class CompactionPlan:
     """
 
     stream: str
-    tables: tuple[Place, ...]
+    tables: tuple[OwnedTable, ...]
     retention: Retention
-    checkpoints: tuple[Verdict, ...]
-    savepoints: tuple[Verdict, ...]
+    checkpoints: tuple[PruningVerdict, ...]
+    savepoints: tuple[PruningVerdict, ...]
 
     @property
     def checkpoints_that_go(self) -> list[str]:
@@ -108,8 +108,8 @@ def judge_compaction(home: StreamHome, every_ms: int, now: int) -> Judgement:
     )
 
 
-def _places(home: StreamHome, folder: str | None) -> list[Place]:
+def _places(home: StreamHome, folder: str | None) -> list[OwnedTable]:
     """Return the tables in the folder that the stream writes to, and in each that it wrote to before."""
     owner = owner_name(home.name, home.control_base)
     folders = dict.fromkeys((folder, *sink_folders(home, origins_of(home))))
-    return [Place(name, home.table_locations(each)[name], owner) for each in folders for name in TABLES]
+    return [OwnedTable(name, home.table_locations(each)[name], owner) for each in folders for name in TABLES]

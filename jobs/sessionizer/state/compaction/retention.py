@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.stream_spec.document.duration import HOUR, MILLISECONDS_OF
+from sessionizer.stream_spec.document.duration import MILLISECONDS_OF
 from sessionizer.stream_spec.document.stream import WEEK
 
 if TYPE_CHECKING:

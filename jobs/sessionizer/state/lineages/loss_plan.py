@@ -15,7 +15,7 @@ from sessionizer.lineage.canary.judge import USUAL, digest_terms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 _LISTED: Final = 20
 """Number of losses that are named one by one in the plan's text."""
@@ -34,7 +34,7 @@ class LossPlan(DigestOfDecided):
     fingerprint: str
     lost: tuple[str, ...]
     begins: str
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
 
     @property
     def decided(self) -> Mapping[str, Any]:

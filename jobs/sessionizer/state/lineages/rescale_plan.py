@@ -18,7 +18,7 @@ from sessionizer.lineage.canary.judge import USUAL, digest_terms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.state.lineages.committed_batch import CommittedBatch
 
 
@@ -57,7 +57,7 @@ class RescalePlan(DigestOfDecided):
     batch_id: int
     before: Division
     now: Division
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
 
     @property
     def changes_something(self) -> bool:
@@ -89,7 +89,11 @@ class RescalePlan(DigestOfDecided):
 
 
 def plan_rescale(
-    stream: str, committed: CommittedBatch, key_groups: int | None, partitions: int | None, canary: Terms | None = USUAL
+    stream: str,
+    committed: CommittedBatch,
+    key_groups: int | None,
+    partitions: int | None,
+    canary: CanaryTerms | None = USUAL,
 ) -> RescalePlan:
     """Make the plan of a rescale. None keeps a number as it is. ``canary``: of the new lineage.
 

@@ -33,7 +33,7 @@ Blobs: TypeAlias = tuple[str, ...]
 """The SHA-256 of each blob of a key group's log, oldest first."""
 
 
-class Step(StrEnum):
+class LineageStep(StrEnum):
     """Steps of making a lineage that are done. A kill after any but the last leaves the stream as it was."""
 
     MADE = "made"

@@ -19,7 +19,7 @@ from sessionizer.lineage.canary.judge import USUAL, digest_terms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
 
@@ -56,7 +56,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadPart:
     """Part of the old source that the stream has not read, in ``items``.
 
     None means unknown, and ``why`` has the reason.
@@ -92,12 +92,12 @@ class SwitchPlan(DigestOfDecided):
     start: Start
     changes: tuple[str, ...]
     begins: str
-    unread: Unread
+    unread: UnreadPart
     read_until: int | None = None
     first_event: int | None = None
     excluded_ranges: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
 
     @property
     def decided(self) -> Mapping[str, Any]:
@@ -135,7 +135,9 @@ class SwitchPlan(DigestOfDecided):
         yield "  no table is changed, and no session is closed"
 
 
-def decide_switch(stream: str, lineage: str, fingerprint: str, start: Start, canary: Terms | None) -> DecidedFields:
+def decide_switch(
+    stream: str, lineage: str, fingerprint: str, start: Start, canary: CanaryTerms | None
+) -> DecidedFields:
     """Return the decision of a plan before it is made: neither source is looked at."""
     decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
     return DecidedFields({**decided, **digest_terms(canary)})

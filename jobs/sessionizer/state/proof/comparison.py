@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.state.proof.columns import differing_rows
-from sessionizer.state.proof.samples import Sample, Sampler
+from sessionizer.state.proof.samples import DifferenceSample, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ SAMPLES: Final = 10
 """Rows of each kind of difference that are shown."""
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """Kind of a difference between a recorded row and its replay."""
 
     ONLY_OLD = "only_old"
@@ -65,13 +65,13 @@ TABLES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RowDifference:
     """Number of ``rows`` that differ in one way. ``columns``: those with other values, such as ``events.page``."""
 
-    kind: Kind
+    kind: DifferenceKind
     columns: tuple[str, ...]
     rows: int
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[DifferenceSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TableComparison:
     old: int = 0
     new: int = 0
     identical: int = 0
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON, which ``comparison_from_json`` reads back."""
@@ -91,11 +91,11 @@ class TableComparison:
 def comparison_from_json(value: Mapping[str, Any]) -> TableComparison:
     """Read a comparison. Raises KeyError, TypeError, ValueError."""
     differences = tuple(
-        Difference(
-            Kind(each["kind"]),
+        RowDifference(
+            DifferenceKind(each["kind"]),
             tuple(each["columns"]),
             each["rows"],
-            tuple(Sample(sample["key"], sample["old"], sample["new"]) for sample in each["samples"]),
+            tuple(DifferenceSample(sample["key"], sample["old"], sample["new"]) for sample in each["samples"]),
         )
         for each in value["differences"]
     )
@@ -113,8 +113,8 @@ def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: in
     sampler = Sampler(table.key, names, samples)
     changed = _changed_pairs(old.take(pa.array(in_old)), new.take(pa.array(in_new)), sampler)
     found = [
-        _lone_rows(Kind.ONLY_OLD, old, lone_old, sampler),
-        _lone_rows(Kind.ONLY_NEW, new, lone_new, sampler),
+        _lone_rows(DifferenceKind.ONLY_OLD, old, lone_old, sampler),
+        _lone_rows(DifferenceKind.ONLY_NEW, new, lone_new, sampler),
         *changed,
     ]
     differences = tuple(each for each in found if each.rows)
@@ -125,14 +125,14 @@ def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: in
 def merge_comparisons(parts: Iterable[TableComparison], samples: int = SAMPLES) -> TableComparison:
     """Add up comparisons of parts of a table, each of which holds all rows of its keys."""
     whole = TableComparison()
-    found: dict[tuple[Kind, tuple[str, ...]], Difference] = {}
+    found: dict[tuple[DifferenceKind, tuple[str, ...]], RowDifference] = {}
     for part in parts:
         whole = TableComparison(whole.old + part.old, whole.new + part.new, whole.identical + part.identical)
         for each in part.differences:
             before = found.get((each.kind, each.columns), replace(each, rows=0, samples=()))
             shown = (*before.samples, *each.samples)[:samples]
             found[each.kind, each.columns] = replace(each, rows=before.rows + each.rows, samples=shown)
-    ordered = sorted(found.values(), key=lambda each: (list(Kind).index(each.kind), each.columns))
+    ordered = sorted(found.values(), key=lambda each: (list(DifferenceKind).index(each.kind), each.columns))
     return replace(whole, differences=tuple(ordered))
 
 
@@ -175,7 +175,7 @@ def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
     return numbers
 
 
-def _changed_pairs(old: pa.Table, new: pa.Table, sampler: Sampler) -> list[Difference]:
+def _changed_pairs(old: pa.Table, new: pa.Table, sampler: Sampler) -> list[RowDifference]:
     """Group the pairs that differ by the columns in which they differ."""
     marks: dict[str, Any] = {}
     for name in old.column_names:
@@ -189,9 +189,11 @@ def _changed_pairs(old: pa.Table, new: pa.Table, sampler: Sampler) -> list[Diffe
     for number, way in enumerate(ways):
         columns = tuple(path for path, differs in zip(paths, way, strict=True) if differs)
         members = rows[which.reshape(-1) == number]
-        found.append(Difference(Kind.COLUMNS, columns, len(members), sampler.pairs(old, new, members, columns)))
+        found.append(
+            RowDifference(DifferenceKind.COLUMNS, columns, len(members), sampler.pairs(old, new, members, columns))
+        )
     return found
 
 
-def _lone_rows(kind: Kind, rows: pa.Table, members: Indices, sampler: Sampler) -> Difference:
-    return Difference(kind, (), len(members), sampler.lone(rows, members, is_old=kind is Kind.ONLY_OLD))
+def _lone_rows(kind: DifferenceKind, rows: pa.Table, members: Indices, sampler: Sampler) -> RowDifference:
+    return RowDifference(kind, (), len(members), sampler.lone(rows, members, is_old=kind is DifferenceKind.ONLY_OLD))

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
-from sessionizer.state.proof.comparison import Kind
+from sessionizer.state.proof.comparison import DifferenceKind
 from sessionizer.stream_spec.decisions import Change, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sessionizer.state.proof.comparison import Difference
+    from sessionizer.state.proof.comparison import RowDifference
     from sessionizer.stream_spec.document.migration import Migration
 
 CONFLICTS: Final = "conflicting_duplicates"
@@ -112,12 +112,12 @@ class Explanation:
     changes: Sequence[Change]
     measures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def fields(self, table: str, difference: Difference) -> tuple[str, ...]:
+    def fields(self, table: str, difference: RowDifference) -> tuple[str, ...]:
         """Return the changed fields that explain a difference in ``table``. Empty: it is unexplained.
 
         Each column that differs must be explained.
         """
-        if difference.kind is not Kind.COLUMNS:
+        if difference.kind is not DifferenceKind.COLUMNS:
             return tuple(change.field for change in self.changes if self._moves_rows(table, change.field))
         found: dict[str, None] = {}
         for column in difference.columns:

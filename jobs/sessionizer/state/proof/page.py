@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.names import check_identifier
-from sessionizer.state.proof.result import NOTHING_COMPARED, Verdict
+from sessionizer.state.proof.result import NOTHING_COMPARED, ProofVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
-    from sessionizer.state.proof.samples import Sample
+    from sessionizer.state.proof.samples import DifferenceSample
 
 _WORDS: Final = {
-    Verdict.EQUAL: "Equal: every row is identical.",
-    Verdict.EXPLAINED: "Explained: each row that differs is explained by a change of the spec.",
-    Verdict.UNEXPLAINED: "Unexplained: some rows differ without a change of the spec that explains them.",
-    Verdict.DIED: "Died: the release failed in a recorded batch.",
+    ProofVerdict.EQUAL: "Equal: every row is identical.",
+    ProofVerdict.EXPLAINED: "Explained: each row that differs is explained by a change of the spec.",
+    ProofVerdict.UNEXPLAINED: "Unexplained: some rows differ without a change of the spec that explains them.",
+    ProofVerdict.DIED: "Died: the release failed in a recorded batch.",
 }
 
 KEPT: Final = 5
@@ -123,7 +123,7 @@ def _difference(judged: JudgedDifference) -> str:
     return f'<details{"" if explained else " open"}>{title}<div class="wide">{table}</div></details>'
 
 
-def _sample(sample: Sample) -> str:
+def _sample(sample: DifferenceSample) -> str:
     cells = "".join(f"<td>{_values(side)}</td>" for side in (sample.key, sample.old, sample.new))
     return f"<tr>{cells}</tr>"
 

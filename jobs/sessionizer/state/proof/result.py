@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from sessionizer.lineage.fingerprint import Fingerprint
-    from sessionizer.state.proof.comparison import Difference, TableComparison
+    from sessionizer.state.proof.comparison import RowDifference, TableComparison
     from sessionizer.state.proof.explanation import Explanation
 
 ACCEPTED: Final = "proof."
@@ -24,7 +24,7 @@ _DIGITS: Final = 12
 """Digits of a digest that are shown."""
 
 
-class Verdict(StrEnum):
+class ProofVerdict(StrEnum):
     """Verdict on a release and a spec, worst last."""
 
     EQUAL = "equal"
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 class JudgedDifference:
     """A difference, and the changed fields that explain it. Empty ``explained_by``: it is unexplained."""
 
-    difference: Difference
+    difference: RowDifference
     explained_by: tuple[str, ...]
 
 
@@ -97,13 +97,13 @@ class Proof:
     died: Death | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ProofVerdict:
         """Verdict over all tables."""
         if self.died is not None:
-            return Verdict.DIED
+            return ProofVerdict.DIED
         if self.unexplained:
-            return Verdict.UNEXPLAINED
-        return Verdict.EXPLAINED if any(table.differences for table in self.tables) else Verdict.EQUAL
+            return ProofVerdict.UNEXPLAINED
+        return ProofVerdict.EXPLAINED if any(table.differences for table in self.tables) else ProofVerdict.EQUAL
 
     @property
     def compared_nothing(self) -> bool:
@@ -113,7 +113,7 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether nothing is unexplained."""
-        return self.verdict in {Verdict.EQUAL, Verdict.EXPLAINED}
+        return self.verdict in {ProofVerdict.EQUAL, ProofVerdict.EXPLAINED}
 
     @property
     def unexplained(self) -> int:
@@ -186,7 +186,9 @@ def difference_line(judged: JudgedDifference) -> str:
     return f"{found.rows:,} rows {what}: {why}"
 
 
-def judge(table: str, compared: TableComparison, explanation: Explanation, not_compared: tuple[str, ...]) -> TableProof:
+def judge_table(
+    table: str, compared: TableComparison, explanation: Explanation, not_compared: tuple[str, ...]
+) -> TableProof:
     """Judge each difference of a table by the changes of the spec."""
     judged = tuple(JudgedDifference(each, explanation.fields(table, each)) for each in compared.differences)
     return TableProof(table, compared.old, compared.new, compared.identical, judged, not_compared)

@@ -22,7 +22,7 @@ _TEXT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DifferenceSample:
     """A row that differs: its ``key``, and the values that it has on each side, as text. None: the side lacks it."""
 
     key: Mapping[str, str | None]
@@ -38,19 +38,21 @@ class Sampler:
     names: list[str]
     most: int
 
-    def lone(self, rows: pa.Table, members: Indices, *, is_old: bool) -> tuple[Sample, ...]:
+    def lone(self, rows: pa.Table, members: Indices, *, is_old: bool) -> tuple[DifferenceSample, ...]:
         """Show rows that only one side has, without the columns of the key. ``is_old``: the old side has them."""
         others = [name for name in self.names if name not in self.key]
         shown = [(self._texts(row, self.key), self._texts(row, others)) for row in self._rows(rows, members)]
         if is_old:
-            return tuple(Sample(key, values, None) for key, values in shown)
-        return tuple(Sample(key, None, values) for key, values in shown)
+            return tuple(DifferenceSample(key, values, None) for key, values in shown)
+        return tuple(DifferenceSample(key, None, values) for key, values in shown)
 
-    def pairs(self, old: pa.Table, new: pa.Table, members: Indices, columns: Sequence[str]) -> tuple[Sample, ...]:
+    def pairs(
+        self, old: pa.Table, new: pa.Table, members: Indices, columns: Sequence[str]
+    ) -> tuple[DifferenceSample, ...]:
         """Show rows that both sides have, with their values in ``columns``."""
         pairs = zip(self._rows(old, members), self._rows(new, members), strict=True)
         return tuple(
-            Sample(self._texts(before, self.key), self._texts(before, columns), self._texts(now, columns))
+            DifferenceSample(self._texts(before, self.key), self._texts(before, columns), self._texts(now, columns))
             for before, now in pairs
         )
 

@@ -19,7 +19,7 @@ from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowsOfTable
 
@@ -41,7 +41,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(DigestOfDecided):
+class RestoreDecision(DigestOfDecided):
     """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
     ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
@@ -56,7 +56,7 @@ class Decision(DigestOfDecided):
     leaves: str
     spec: str
     excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
     moved_to: str | None = None
 
     @property
@@ -81,7 +81,7 @@ class RestorePlan:
     ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's lineage is deleted.
     """
 
-    decision: Decision
+    decision: RestoreDecision
     batch_at: int
     newest_batch: int
     sessions: int | None

@@ -11,8 +11,8 @@ from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_access import data_exists, is_folder, open_data
 from sessionizer.home.data_files import files_below, list_entries, relative_name, several_at_a_time
-from sessionizer.state.savepoints.manifest import DataFile
-from sessionizer.state.savepoints.verification import Finding, findings
+from sessionizer.state.savepoints.manifest import SavepointFile
+from sessionizer.state.savepoints.verification import SavepointDamage, findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,16 +31,16 @@ class FoundFiles:
     ``unfit``: for each file that Hadoop's checksums beside it do not fit, the name of those.
     """
 
-    files: list[DataFile] = field(default_factory=list)
+    files: list[SavepointFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     unfit: dict[str, str] = field(default_factory=dict)
 
-    def findings(self, written: Iterable[DataFile]) -> list[Finding]:
+    def findings(self, written: Iterable[SavepointFile]) -> list[SavepointDamage]:
         """List where these files differ from those that were ``written``."""
         return findings(written, self.files, self.unreadable, self.unfit)
 
 
-def data_files(home: SavepointHome) -> Iterator[DataFile]:
+def data_files(home: SavepointHome) -> Iterator[SavepointFile]:
     """Yield every file of the savepoint that its manifest covers. Raises OSError."""
     yield from several_at_a_time(lambda covered: digest_file(*covered), _covered_files(home))
 
@@ -49,7 +49,7 @@ def digest_files(home: SavepointHome) -> FoundFiles:
     """Read every covered file, whatever its state. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
     for name, read, hidden in several_at_a_time(_read_or_refused, _covered_files(home)):
-        if isinstance(read, DataFile):
+        if isinstance(read, SavepointFile):
             found.files.append(read)
         else:
             found.unreadable[name] = read.strerror or str(read)
@@ -58,7 +58,7 @@ def digest_files(home: SavepointHome) -> FoundFiles:
     return found
 
 
-def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSError, str | None]:
+def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, SavepointFile | OSError, str | None]:
     name, file = covered
     try:
         return name, digest_file(name, file), _unfit_checksums(name, file)
@@ -101,11 +101,11 @@ def _covered_files(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
                 yield relative_name(file, home.root), file
 
 
-def digest_file(name: str, file: DataPath) -> DataFile:
+def digest_file(name: str, file: DataPath) -> SavepointFile:
     """Digest the file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with open_data(file) as opened:
         while chunk := opened.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)
-    return DataFile(name, size, digest.hexdigest())
+    return SavepointFile(name, size, digest.hexdigest())

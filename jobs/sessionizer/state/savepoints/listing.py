@@ -12,13 +12,13 @@ from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import uri_of
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
+from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_manifest
 from sessionizer.state.savepoints.marker_files import read_failure, read_use_mark
 from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, judge_state
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
-    from sessionizer.state.savepoints.marker_files import Failure, UseMark
+    from sessionizer.state.savepoints.marker_files import SavepointFailure, UseMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Savepoint:
         return self.manifest.made_at if self.manifest else self.begun.at if self.begun else None
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> SavepointKind | None:
         """Kind of a savepoint with a sound manifest, else None."""
         return self.manifest.kind if self.manifest else None
 
@@ -98,5 +98,5 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
     return Savepoint(home, judge_state(evidence, now), manifest, begun, damage or _said(failure))
 
 
-def _said(failure: Failure | None) -> str | None:
+def _said(failure: SavepointFailure | None) -> str | None:
     return failure.cause if failure else None

@@ -37,7 +37,7 @@ _OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sh
 """Fields that differ between any two savepoints."""
 
 
-class Kind(StrEnum):
+class SavepointKind(StrEnum):
     """Form in which the state is kept."""
 
     CANONICAL = "canonical"
@@ -84,7 +84,7 @@ class Counts(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile(JsonRecord):
+class SavepointFile(JsonRecord):
     """A file of the savepoint: its path from the savepoint's directory, with slashes, its bytes and their SHA-256."""
 
     path: str
@@ -106,7 +106,7 @@ class Manifest(JsonRecord):
     """
 
     id: str
-    kind: Kind
+    kind: SavepointKind
     stream: str
     owner: str
     lineage: str
@@ -125,7 +125,7 @@ class Manifest(JsonRecord):
     counts: Counts | None
     earliest_due_ms: int | None
     fingerprint: Fingerprint
-    files: tuple[DataFile, ...] = field(default_factory=tuple)
+    files: tuple[SavepointFile, ...] = field(default_factory=tuple)
     former_sinks: tuple[FormerSink, ...] = field(default_factory=tuple)
     source_ids: Mapping[str, str] = field(default_factory=dict)
     migrations: tuple[AppliedMigration, ...] = field(default_factory=tuple)

@@ -47,7 +47,7 @@ class UseMark(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure(JsonRecord):
+class SavepointFailure(JsonRecord):
     """The cause why a savepoint was not completed."""
 
     at: int
@@ -84,10 +84,14 @@ def read_use_mark(path: DataPath) -> UseMark | None:
         return None
 
 
-def read_failure(home: SavepointHome) -> Failure | None:
+def read_failure(home: SavepointHome) -> SavepointFailure | None:
     """Read the cause of a failure, None if none is recorded."""
     value = examine_data_json(home.failed).value
-    return None if value is None else Failure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
+    return (
+        None
+        if value is None
+        else SavepointFailure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
+    )
 
 
 def readers_of(home: SavepointHome) -> list[UseMark]:

@@ -17,7 +17,7 @@ from sessionizer.home.disk.disk_space import unwritable
 from sessionizer.home.roots import add_scheme, uri_of
 from sessionizer.home.savepoint_home import CHECKPOINT
 from sessionizer.state.lineages.committed_batch import FILES, require_unchanged
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def make_native_savepoint(
         copy_batch(stream.checkpoint(committed.lineage), committed.batch_id, target, events_are_files=files)
         require_unchanged(stream, committed)
         writer.after("checkpoint")
-        return writer.complete(Kind.NATIVE, None, None, {})
+        return writer.complete(SavepointKind.NATIVE, None, None, {})
 
 
 def require_same_line(manifest: Manifest, running: str) -> None:
@@ -66,7 +66,7 @@ def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> No
 
     The savepoint stays as it is. Raises UnusableSavepoint for one of another kind, UnwritablePath, and ValueError.
     """
-    if manifest.kind is not Kind.NATIVE:
+    if manifest.kind is not SavepointKind.NATIVE:
         raise UnusableSavepoint(home.id, f"it is {manifest.kind}: its tables are seeded, not copied")
     try:
         remove_tree(checkpoint)

@@ -44,7 +44,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PruningVerdict:
     """The decision on savepoint ``id``: whether it ``goes``, and the reason."""
 
     id: str
@@ -60,7 +60,7 @@ def pruning_plan(
     now: int,
     *,
     begun: Collection[str] = (),
-) -> list[Verdict]:
+) -> list[PruningVerdict]:
     """Decide on each savepoint, in their order.
 
     ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
@@ -86,7 +86,7 @@ def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
     return found
 
 
-def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> Verdict:
+def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
     """Decide on a savepoint. ``rank``: of a complete one, from 0.
 
     ``needed``: why it must stay, whatever the policy says.
@@ -96,9 +96,9 @@ def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy:
     else:
         kept = needed or _kept_by_policy(candidate, rank, policy, now)
     if kept is not None:
-        return Verdict(candidate.id, goes=False, because=kept)
+        return PruningVerdict(candidate.id, goes=False, because=kept)
     old = f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"
-    return Verdict(candidate.id, goes=True, because=old)
+    return PruningVerdict(candidate.id, goes=True, because=old)
 
 
 def _kept_by_policy(candidate: Candidate, rank: int | None, policy: Policy, now: int) -> str | None:

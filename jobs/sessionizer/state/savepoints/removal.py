@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.marker_files import UseMark
-    from sessionizer.state.savepoints.pruning import Policy, Verdict
+    from sessionizer.state.savepoints.pruning import Policy, PruningVerdict
 
 
-def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
+def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[PruningVerdict]:
     """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
     candidates, origins = [candidate(each) for each in savepoints], list_beginnings(home)
     return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
 
 
 def newest_that_stay(
-    savepoints: Sequence[Savepoint], verdicts: Sequence[Verdict]
+    savepoints: Sequence[Savepoint], verdicts: Sequence[PruningVerdict]
 ) -> list[tuple[SavepointHome, Manifest]]:
     """Return the newest remaining savepoint of each kind that loses one. The oldest come first."""
     goes = {verdict.id: verdict.goes for verdict in verdicts}

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-UNSEEN_FOR_MS: Final = 6 * 3_600_000
+from sessionizer.home.clock import HOUR
+
+UNSEEN_FOR_MS: Final = 6 * HOUR
 """A process of another machine counts as at work for this long, because it cannot be checked from here."""
 
 

@@ -27,13 +27,13 @@ from sessionizer.state.savepoints.listing import examine_savepoint
 from sessionizer.state.savepoints.manifest import (
     Counts,
     FormerSink,
-    Kind,
     Manifest,
+    SavepointKind,
     SinkTable,
     read_manifest,
     write_manifest,
 )
-from sessionizer.state.savepoints.marker_files import Failure, UseMark, write_data_record
+from sessionizer.state.savepoints.marker_files import SavepointFailure, UseMark, write_data_record
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ class SavepointWriter:
             yield
         except Exception as error:
             cause = self._explained(error)
-            write_data_record(self.home.failed, Failure(epoch_ms(), first_line(cause)))
+            write_data_record(self.home.failed, SavepointFailure(epoch_ms(), first_line(cause)))
             raise cause from error
 
     def complete(
-        self, kind: Kind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
+        self, kind: SavepointKind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
     ) -> Manifest:
         """Write the manifest. ``versions``: of programs used beyond this process. Raises UnwritablePath, DiskFull."""
         committed = self.committed

@@ -12,7 +12,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import list_savepoints
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.pruning import Verdict
+    from sessionizer.state.savepoints.pruning import PruningVerdict
     from sessionizer.stream_spec.document.stream import Savepoints
 
 SCHEDULED: Final = "scheduled"
@@ -33,7 +33,7 @@ SCHEDULED: Final = "scheduled"
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class NewestBatch:
     """The newest batch of a stream that is over, and its lineage."""
 
     lineage: str
@@ -49,7 +49,7 @@ class Judgement:
 
 
 def judge_schedule(
-    every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int
+    every_ms: int, reached: NewestBatch | None, newest: Manifest | None, *, making: bool, now: int
 ) -> Judgement:
     """Judge whether a stream that has ``reached`` a batch is due.
 
@@ -70,19 +70,19 @@ def judge_schedule(
     return Judgement(due=age >= every_ms, because=f"{newest.id} was made {describe_duration(age)} ago")
 
 
-def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
+def judge_stream(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
     """Judge the stream of ``home``, whose savepoints are ``native`` or not. Raises DamagedFile, ControlUnreachable.
 
     If they are canonical, a native one is no substitute, because another line of Spark does not take it.
     """
     found = list_savepoints(home.savepoints, now)
-    counting = [manifest for manifest in _complete(found) if native or manifest.kind is Kind.CANONICAL]
+    counting = [manifest for manifest in _complete(found) if native or manifest.kind is SavepointKind.CANONICAL]
     newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
     return judge_schedule(every_ms, newest_reached(home), newest, making=making, now=now)
 
 
-def newest_reached(home: StreamHome) -> Reached | None:
+def newest_reached(home: StreamHome) -> NewestBatch | None:
     """Return the newest batch to resume from, None if there is none. A drained lineage holds nothing.
 
     Raises DamagedFile.
@@ -91,7 +91,7 @@ def newest_reached(home: StreamHome) -> Reached | None:
     if lineage is None or DRAINED_FILE.of(home, lineage).require() is not None:
         return None
     batch = read_last_commit(home.checkpoint(lineage))
-    return None if batch is None else Reached(lineage, batch)
+    return None if batch is None else NewestBatch(lineage, batch)
 
 
 def reason(every_ms: int) -> str:
@@ -99,7 +99,7 @@ def reason(every_ms: int) -> str:
     return f"{SCHEDULED}, every {format_duration(every_ms)}"
 
 
-def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[Verdict]]:
+def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[PruningVerdict]]:
     """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
     made = [each for each in list_savepoints(home.savepoints, now) if _is_scheduled(each)]
     return made, plan_removal(made, home, Policy(wanted.at_least, wanted.keep_ms), now)

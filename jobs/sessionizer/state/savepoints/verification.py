@@ -15,7 +15,7 @@ from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sessionizer.state.savepoints.manifest import DataFile
+    from sessionizer.state.savepoints.manifest import SavepointFile
 
 WHAT_IT_HOLDS: Final = {
     OPEN_EVENTS: "open events",
@@ -42,7 +42,7 @@ class Damage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SavepointDamage:
     """A ``damage`` of the file at ``path``, with ``detail`` in words."""
 
     path: str
@@ -54,11 +54,11 @@ class Finding:
 
 
 def findings(
-    written: Iterable[DataFile],
-    found: Iterable[DataFile],
+    written: Iterable[SavepointFile],
+    found: Iterable[SavepointFile],
     unreadable: Mapping[str, str],
     unfit: Mapping[str, str] | None = None,
-) -> list[Finding]:
+) -> list[SavepointDamage]:
     """List where the files that are there differ from those that were written, by their names.
 
     ``unreadable``: files that are there, and why they cannot be read. ``unfit``: files that Hadoop's checksums
@@ -66,7 +66,7 @@ def findings(
     """
     now = {file.path: file for file in found}
     wrong = [
-        Finding(name, Damage.UNREADABLE, f"{cause}; it has {content_of_file(name)}")
+        SavepointDamage(name, Damage.UNREADABLE, f"{cause}; it has {content_of_file(name)}")
         for name, cause in unreadable.items()
     ]
     for file in written:
@@ -75,24 +75,24 @@ def findings(
             wrong.append(difference)
     changed = {finding.path for finding in wrong}
     wrong += [
-        Finding(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
+        SavepointDamage(hidden, Damage.UNFIT, f"Spark would not read {name}, which is unchanged. Remove {hidden}")
         for name, hidden in (unfit or {}).items()
         if name not in changed
     ]
     strange = [name for name in now if not name.endswith(_NOT_OURS)]
-    wrong += [Finding(name, Damage.STRANGE, _strange(name)) for name in strange]
+    wrong += [SavepointDamage(name, Damage.STRANGE, _strange(name)) for name in strange]
     return sorted(wrong, key=lambda each: each.path)
 
 
-def _difference(file: DataFile, now: DataFile | None) -> Finding | None:
+def _difference(file: SavepointFile, now: SavepointFile | None) -> SavepointDamage | None:
     if now == file:
         return None
     content = content_of_file(file.path)
     if now is None:
-        return Finding(file.path, Damage.MISSING, f"it had {content}, {file.bytes:,} bytes")
+        return SavepointDamage(file.path, Damage.MISSING, f"it had {content}, {file.bytes:,} bytes")
     if now.bytes != file.bytes:
-        return Finding(file.path, Damage.CUT, f"{now.bytes:,} bytes of {content}, and it had {file.bytes:,}")
-    return Finding(
+        return SavepointDamage(file.path, Damage.CUT, f"{now.bytes:,} bytes of {content}, and it had {file.bytes:,}")
+    return SavepointDamage(
         file.path, Damage.CHANGED, f"{content}: its SHA-256 is {now.sha256[:12]}…, and was {file.sha256[:12]}…"
     )
 

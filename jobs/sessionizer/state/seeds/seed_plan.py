@@ -18,7 +18,7 @@ from sessionizer.lineage.canary.judge import USUAL, digest_terms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
 
 
 BEGINNING: Final = "beginning"
@@ -64,7 +64,7 @@ class HistoryPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(DigestOfDecided):
+class SeedDecision(DigestOfDecided):
     """The approved decision.
 
     ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
@@ -80,7 +80,7 @@ class Decision(DigestOfDecided):
     live_from: str
     backfill: bool
     leaves: str | None
-    canary: Terms | None = USUAL
+    canary: CanaryTerms | None = USUAL
 
     @property
     def keeps_later(self) -> bool:
@@ -96,7 +96,7 @@ class Decision(DigestOfDecided):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class HistoryFigures:
     """Figures of the history at ``watermark_ms`` (epoch ms).
 
     ``events`` of the history are those of finished sessions, open ones, ``repeated`` ones and conflicting ones.
@@ -118,8 +118,8 @@ class Figures:
 class SeedPlan:
     """The ``decision`` and its figures now. ``leaving`` counts the rows of each table that a start over deletes."""
 
-    decision: Decision
-    figures: Figures
+    decision: SeedDecision
+    figures: HistoryFigures
     leaving: Mapping[str, int]
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import DAY, HOUR, MINUTE, SECOND
 from sessionizer.stream_spec.document.section import refusal
 
 if TYPE_CHECKING:
@@ -15,18 +16,15 @@ if TYPE_CHECKING:
 
 
 MILLISECONDS_OF: Final = {
-    "day": 86_400_000,
-    "hour": 3_600_000,
-    "minute": 60_000,
-    "second": 1_000,
+    "day": DAY,
+    "hour": HOUR,
+    "minute": MINUTE,
+    "second": SECOND,
     "millisecond": 1,
 }
 """Milliseconds in a unit, the longest unit first."""
 
-SECOND: Final = MILLISECONDS_OF["second"]
-MINUTE: Final = MILLISECONDS_OF["minute"]
-HOUR: Final = MILLISECONDS_OF["hour"]
-LONGEST: Final = 36_500 * MILLISECONDS_OF["day"]
+LONGEST: Final = 36_500 * DAY
 """A century. A longer duration is a slip, and sums with event times stay far from the limits of 64 bits."""
 
 DURATION_PATTERN: Final = f"^([1-9][0-9]{{0,14}}) ({'|'.join(MILLISECONDS_OF)})s?$"

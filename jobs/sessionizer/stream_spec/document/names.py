@@ -35,7 +35,7 @@ EVENT_FIELDS: Final = frozenset({"event_time", "event_id", "closes"})
 RESERVED_NAMES: Final = SESSION_COLUMNS | EVENT_FIELDS
 
 
-def check_name(name: str) -> str:
+def check_stream_name(name: str) -> str:
     """Return ``name`` if it may name a directory, a column and a DAG alike."""
     if not is_name(name):
         raise refusal(name, "a lower-case letter, then at most 62 lower-case letters, digits or underscores")
@@ -46,7 +46,7 @@ def check_column(name: str) -> str:
     """Return ``name`` if it is a valid name of a payload column or a measure."""
     if name in RESERVED_NAMES:
         raise refusal(name, f"a name other than the built-in ones: {', '.join(sorted(RESERVED_NAMES))}")
-    return check_name(name)
+    return check_stream_name(name)
 
 
 def check_environment_variable(name: str) -> str:
@@ -58,7 +58,7 @@ def check_environment_variable(name: str) -> str:
     return name
 
 
-Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"pattern": ANCHORED})]
+Name = Annotated[str, AfterValidator(check_stream_name), Field(json_schema_extra={"pattern": ANCHORED})]
 ColumnName = Annotated[str, AfterValidator(check_column)]
 EnvironmentVariable = Annotated[
     str,

@@ -7,7 +7,8 @@ from typing import Any, Final, Self
 from pydantic import Field, model_validator
 
 from sessionizer.core.definition.rules import Clock
-from sessionizer.stream_spec.document.duration import HOUR, MINUTE, SECOND, Duration
+from sessionizer.home.clock import HOUR, MINUTE, SECOND
+from sessionizer.stream_spec.document.duration import Duration
 from sessionizer.stream_spec.document.names import Text
 from sessionizer.stream_spec.document.section import Section, refusal
 

@@ -6,7 +6,8 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from sessionizer.stream_spec.document.duration import HOUR, MILLISECONDS_OF, SECOND, Duration, format_duration
+from sessionizer.home.clock import HOUR, SECOND
+from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, Duration, format_duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, TableName, Text

@@ -131,7 +131,7 @@ def show_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) ->
         return Verbatim("(hidden)")
     if is_key(problem):
         return problem["input"]
-    return show(value_at(document.data, path))
+    return show_yaml_value(value_at(document.data, path))
 
 
 def value_at(data: object, path: YamlPath) -> object:
@@ -146,7 +146,7 @@ def value_at(data: object, path: YamlPath) -> object:
     return data
 
 
-def show(value: object) -> object:
+def show_yaml_value(value: object) -> object:
     """Return ``value`` in YAML's words, without credentials, and at a readable length."""
     if isinstance(value, dict | list):
         return Verbatim("a list" if isinstance(value, list) else "a block")

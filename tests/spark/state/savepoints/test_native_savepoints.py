@@ -23,7 +23,7 @@ from sessionizer.spark.session import temporary_settings
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import savepoint_of
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
@@ -87,7 +87,7 @@ def test_a_copy_goes_on_as_the_stream_would_have(
 ) -> None:
     stage, files = stream
     savepoint = saved(stage, batch_id)
-    assert savepoint[1].kind is Kind.NATIVE
+    assert savepoint[1].kind is SavepointKind.NATIVE
     other = moved(stage, tmp_path, savepoint)
     assert list_committed_batches(other.checkpoint) == {batch_id - 1, batch_id}
     assert len(read_seen_files(other.checkpoint, batch_id)) == batch_id + 1

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.timeouts import MINUTE
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import MINUTE
 from sessionizer.home.roots import uri_of
 from sessionizer_airflow.launching.argv import DriverCall, StateCall, compaction_argv, report_argv, savepoint_argv
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment

@@ -39,7 +39,7 @@ Caused by: java.net.ConnectException: Connection refused
 
 
 def seen(*described: dict[str, Any]) -> DriverObservation:
-    return yarn.observation_of([yarn.YarnApplication.of(one) for one in described])
+    return yarn.combine_applications([yarn.YarnApplication.of(one) for one in described])
 
 
 def application(state: str, final: str = "UNDEFINED", number: int = 1, diagnostics: str = "") -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_a_driver_without_our_home_is_known_by_its_exit_code(code: int, cause: C
     told = f"User application exited with status {code}"
     assert seen(application("FINISHED", "FAILED", diagnostics=told)).cause == cause
     printed = STATUS.format(phase="Failed", state="terminated") + f"\t\t exit code: {code}\n"
-    found = kubernetes_manager.observation_of(printed)
+    found = kubernetes_manager.parse_pod_status(printed)
     assert found is not None
     assert found.cause == cause
 
@@ -107,20 +107,20 @@ def test_no_application(reviewed: Reviewed) -> None:
     [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False), ("Failed", False)],
 )
 def test_phases_of_a_pod(phase: str, alive: bool) -> None:
-    found = kubernetes_manager.observation_of(STATUS.format(phase=phase, state="terminated"))
+    found = kubernetes_manager.parse_pod_status(STATUS.format(phase=phase, state="terminated"))
     assert found == DriverObservation(alive, found.said if found else "")
     assert found.said.endswith(f" {phase} (terminated)")
 
 
 def test_pod_that_is_not_there(reviewed: Reviewed) -> None:
-    found = kubernetes_manager.observation_of("Submitting a request.\nApplication not found.\n")
+    found = kubernetes_manager.parse_pod_status("Submitting a request.\nApplication not found.\n")
     assert found is not None
     assert not found.alive
     reviewed(found.said)
 
 
 def test_answer_without_a_pod_is_no_answer() -> None:
-    assert kubernetes_manager.observation_of("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
+    assert kubernetes_manager.parse_pod_status("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
 
 
 @pytest.mark.parametrize(

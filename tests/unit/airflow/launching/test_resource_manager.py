@@ -12,7 +12,7 @@ import pytest
 
 from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
 from sessionizer_airflow.launching.hadoop_settings import read_settings, resolve_setting, web_addresses
-from sessionizer_airflow.launching.resource_manager import ResourceManager, log_of
+from sessionizer_airflow.launching.resource_manager import ResourceManager, fetch_log
 from sessionizer_airflow.launching.yarn import YarnManager
 from support.processes.hadoop_daemon import write_settings
 from support.processes.ports import free_addresses
@@ -108,8 +108,8 @@ def test_a_closed_port_is_no_answer() -> None:
 
 def test_a_log_that_is_nowhere_is_none() -> None:
     (closed,) = free_addresses(1)
-    assert log_of("", "stderr", 100) is None
-    assert log_of(f"http://{closed}/node/containerlogs/container_1/alice", "stderr", 100) is None
+    assert fetch_log("", "stderr", 100) is None
+    assert fetch_log(f"http://{closed}/node/containerlogs/container_1/alice", "stderr", 100) is None
 
 
 @contextmanager

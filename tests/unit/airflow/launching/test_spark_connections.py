@@ -19,10 +19,10 @@ from sessionizer.errors import (
     KubernetesSupportMissing,
     ProgramMissing,
     ResourceManagerUnknown,
+    RetryEffect,
     SparkConnectionMissing,
     TransientError,
     UnusableConnection,
-    Verdict,
 )
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import launch_settings
@@ -175,5 +175,5 @@ def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str, rev
     assert remedy in remedy_of(error)
     reviewed(remedy_of(error))
     passes = isinstance(error, TransientError)
-    assert cause_of_error(error).verdict is (Verdict.TRANSIENT if passes else Verdict.TERMINAL)
+    assert cause_of_error(error).verdict is (RetryEffect.TRANSIENT if passes else RetryEffect.TERMINAL)
     assert cause_of(cause_of_error(error).name).called, "a record of it knows how it is called"

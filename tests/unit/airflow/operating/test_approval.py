@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 
 from sessionizer.control.records.approved_command import note_approved
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.operation_record import Reached, keep_plan_of, write_operation
+from sessionizer.control.records.operation_record import OperationStage, keep_plan_of, write_operation
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
+from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.stream_spec.document.duration import HOUR
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import (
@@ -26,7 +26,7 @@ from sessionizer_airflow.operating.approval import (
     ApprovePlan,
     approval_alert,
     body_of,
-    name_of,
+    name_user,
     subject_of,
 )
 from sessionizer_airflow.operating.failing import (
@@ -143,7 +143,7 @@ def test_a_rejection_hands_on_nothing(user: object, project: Project) -> None:
     [(None, "no user: the time was up"), ({"id": "7", "name": "alice"}, "alice"), (SimpleNamespace(name="bob"), "bob")],
 )
 def test_who_answered_is_named(user: object, name: str) -> None:
-    assert name_of(user) == name
+    assert name_user(user) == name
 
 
 def test_people_are_told_that_they_are_waited_for(
@@ -179,7 +179,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
             True,
         ),
         (
-            Left(replace(operation("1", "a", None, 1), step=Reached.TAKEN_BACK), in_maintenance=True),
+            Left(replace(operation("1", "a", None, 1), step=OperationStage.TAKEN_BACK), in_maintenance=True),
             "it had reached taken_back, and the stream is down until it is finished",
             "then clear the task carry_out of this run",
             False,
@@ -201,7 +201,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
 def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go_on: str, *, may_give_up: bool) -> None:
     request = Request.parse_form(RUN, RESTORE)
     known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), left)
-    assert (known.kind, known.reason) == (Kind.OPERATION_FAILED, f"restore, {standing}: the plan has changed")
+    assert (known.kind, known.reason) == (AlertKind.OPERATION_FAILED, f"restore, {standing}: the plan has changed")
     assert known.what_to_do == "look again"
     unknown = failure_alert(request, None, left)
     assert unknown.reason == f"restore, {standing}: its worker was lost"

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.judge import Outcome
+from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating import direct_tasks
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
@@ -43,7 +43,7 @@ def test_a_canary_is_promoted_by_the_user_of_the_run(project: Project) -> None:
     PromoteLineage(task_id="promote", project=project).execute(asked)
     canary = read_canary(home, lineage)
     assert canary is not None
-    assert (canary.outcome, canary.course.by, canary.is_settled) == (Outcome.PROMOTED, "olga (Airflow)", True)
+    assert (canary.outcome, canary.course.by, canary.is_settled) == (CanaryOutcome.PROMOTED, "olga (Airflow)", True)
     assert asked[SHOWN] == "done"
 
 

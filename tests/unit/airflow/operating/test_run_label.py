@@ -20,7 +20,7 @@ from sessionizer_airflow.dag_defaults import OPERATE
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, purposes
-from sessionizer_airflow.operating.run_label import SHOWN, join_label, result_of, savepoint_of, title_of
+from sessionizer_airflow.operating.run_label import SHOWN, join_label, result_of, savepoint_id_of, title_of
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_a_task_is_labelled(project: Project) -> None:
 
 def test_the_id_of_a_savepoint_is_in_the_note(project: Project) -> None:
     form = {"verb": "savepoint", "stream": "clicks"}
-    made = savepoint_of(RUN, ASKED_AT)
+    made = savepoint_id_of(RUN, ASKED_AT)
     arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert made in arguments
     assert result_of({"savepoint": "success"}, {"savepoint"}, made, succeeded=True) == f"savepoint {made}"

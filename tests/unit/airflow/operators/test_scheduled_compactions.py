@@ -11,7 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
-from sessionizer_airflow.operators.scheduled_compactions import CompactTables, due_streams
+from sessionizer_airflow.operators.scheduled_compactions import CompactTables, streams_due_for_compaction
 from sessionizer_airflow.project import Project
 from support.verbs.begun_restore import begun_restore
 
@@ -48,7 +48,11 @@ def project(tmp_path: Path) -> Project:
 
 def test_those_are_due_whose_last_one_is_old(project: Project) -> None:
     said: list[str] = []
-    assert due_streams(project, said.append) == [{"stream": "damaged"}, {"stream": "new"}, {"stream": "old"}]
+    assert streams_due_for_compaction(project, said.append) == [
+        {"stream": "damaged"},
+        {"stream": "new"},
+        {"stream": "old"},
+    ]
     assert [line.partition(":")[0] for line in said] == [name for name in STREAMS if name != "silent"]
 
 

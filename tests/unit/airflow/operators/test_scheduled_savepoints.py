@@ -14,7 +14,11 @@ from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.batch_jobs import parse_failure
-from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_savepoints
+from sessionizer_airflow.operators.scheduled_savepoints import (
+    TakeSavepoint,
+    prune_savepoints,
+    streams_due_for_savepoints,
+)
 from sessionizer_airflow.project import Project
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.places import opened
@@ -61,7 +65,7 @@ def old(tmp_path: Path, name: str) -> None:
 
 def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path, reviewed: Reviewed) -> None:
     said: list[str] = []
-    due = due_streams(project(tmp_path), said.append)
+    due = streams_due_for_savepoints(project(tmp_path), said.append)
     assert [(each["stream"], each["why"], each["native"]) for each in due] == [
         ("asking", "scheduled, every 1 hour", False),
         ("other", "scheduled, every 1 hour", False),
@@ -72,7 +76,10 @@ def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path, revie
 def test_one_that_cannot_be_looked_at_fails_in_its_own_task(specs: Path, tmp_path: Path, reviewed: Reviewed) -> None:
     said: list[str] = []
     StreamHome.of(tmp_path, "asking").lineage_record.write_text("{")
-    assert [each["stream"] for each in due_streams(project(tmp_path), said.append)] == ["asking", "other"]
+    assert [each["stream"] for each in streams_due_for_savepoints(project(tmp_path), said.append)] == [
+        "asking",
+        "other",
+    ]
     reviewed(said[0])
 
 

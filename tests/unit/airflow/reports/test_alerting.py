@@ -14,8 +14,8 @@ from airflow.sdk.execution_time.callback_supervisor import execute_callback
 
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer.control.status.read_status import judge_status
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify, notify_from_triggerer
 from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch, watch_deadline
 from support.processes.file_notifier import told
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 ALERT = Alert(
     stream="clicks",
-    kind=Kind.GAVE_UP,
+    kind=AlertKind.GAVE_UP,
     reason="it broke",
     what_to_do="mend it",
     lineage="20261121T105501-3f",
@@ -143,5 +143,5 @@ def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) 
     [("failed", DesiredState.RUNNING), ("success", DesiredState.RUNNING), ("running", DesiredState.STOPPED)],
 )
 def test_a_run_that_ended_or_a_stream_that_is_stopped_is_no_news(run: str, desired: DesiredState) -> None:
-    seen = judge(DriverStatus(desired=Desired(desired)), 1)
+    seen = judge_status(DriverStatus(desired=Desired(desired)), 1)
     assert alert_on_overdue_watch("clicks", {"dag_run_id": "now", "state": run}, seen) is None

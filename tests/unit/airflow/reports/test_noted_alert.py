@@ -10,13 +10,15 @@ from sessionizer.control.history.files import read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting import notification
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import health_now, note_alert
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
 
-ALERT = Alert(stream="clicks", kind=Kind.WAITING, reason="password=hunter2 is wrong", what_to_do="mend it", batch_id=7)
+ALERT = Alert(
+    stream="clicks", kind=AlertKind.WAITING, reason="password=hunter2 is wrong", what_to_do="mend it", batch_id=7
+)
 
 
 @pytest.fixture

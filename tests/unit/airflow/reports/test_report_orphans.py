@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import stop_requested
 from sessionizer.home.names import name_process
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.reports.orphans import report_orphans
 
@@ -31,7 +31,7 @@ def test_orphan_is_reported_until_it_is_gone(
             report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert len(said) == 2
     (alert,) = alerts
-    assert (alert.kind, alert.stream, alert.lineage, alert.batch_id) == (Kind.ORPHANED, "clicks", "old", 4)
+    assert (alert.kind, alert.stream, alert.lineage, alert.batch_id) == (AlertKind.ORPHANED, "clicks", "old", 4)
     assert "`sessionizer stop clicks`" in alert.what_to_do
     assert not stop_requested(home, "driver-1")
     platform.add("clicks")

@@ -9,9 +9,9 @@ import pytest
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.reports.stuck import report_stuck
@@ -32,7 +32,7 @@ def begun(home: StreamHome, *, minutes_ago: int, desired: DesiredState = Desired
     home.prepare()
     then = epoch_ms() - minutes_ago * MINUTE
     fresh = new_operation(home, "restore", "13a24ec4dd774b6d", "olga (Airflow)", ("L1", 4), savepoint="monday")
-    record = replace(fresh, begun_at=then, step=Reached.TAKEN_BACK, step_at=then)
+    record = replace(fresh, begun_at=then, step=OperationStage.TAKEN_BACK, step_at=then)
     write_operation(home, record)
     write_desired(home, desired, by="olga", why="restore to monday")
     return record
@@ -49,7 +49,7 @@ def test_a_command_that_nobody_carries_out_is_reported_and_told_once(
     assert len(caught.value.lines) == 1
     reviewed(PersonNeeded.wrap(caught.value).remedy)
     (alert,) = alerts
-    assert (alert.kind, alert.stream) == (Kind.OPERATION_STUCK, "clicks")
+    assert (alert.kind, alert.stream) == (AlertKind.OPERATION_STUCK, "clicks")
     write_operation(home, replace(record, outcome=Ending.DONE))
     report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
     reviewed(said)

@@ -15,7 +15,7 @@ from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.pause import ask_pause
@@ -54,7 +54,7 @@ def test_a_dead_driver_that_nobody_looks_after_is_reported_and_told_once(
         reviewed(caught.value)
     assert "unpause clicks.supervise" in PersonNeeded.wrap(caught.value).remedy
     (alert,) = alerts
-    assert (alert.kind, alert.stream) == (Kind.UNWATCHED, "clicks")
+    assert (alert.kind, alert.stream) == (AlertKind.UNWATCHED, "clicks")
     assert "for 20 m" in alert.reason
 
 
@@ -106,7 +106,7 @@ def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
         reviewed(caught.value)
     assert "clicks.stop" in PersonNeeded.wrap(caught.value).remedy
-    assert [(alert.kind, alert.stream) for alert in alerts] == [(Kind.UNWATCHED, "clicks")]
+    assert [(alert.kind, alert.stream) for alert in alerts] == [(AlertKind.UNWATCHED, "clicks")]
 
 
 @pytest.mark.parametrize("is_silent", [False, True])

@@ -15,11 +15,10 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.timeouts import MINUTE
-from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, Verdict
-from sessionizer.home.clock import epoch_ms
+from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.failures.query_failure import classify_failure
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
@@ -81,7 +80,7 @@ def test_one_remedy_for_one_cause_everywhere(
     assert driver.exit_record.error_type == cause.name
     decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
     line = describe(decision, situation_of(driver), NOW)
-    assert isinstance(decision, GiveUp if expected.verdict is Verdict.TERMINAL else Wait)
+    assert isinstance(decision, GiveUp if expected.verdict is RetryEffect.TERMINAL else Wait)
     assert "\n" not in line
     assert expected.remedy in line
     assert LOG in line
@@ -91,12 +90,16 @@ def test_one_remedy_for_one_cause_everywhere(
     ledger = Ledger(home, POLICY, alerts.append)
     assert ledger.note_failure(failure, driver)
     assert not ledger.note_failure(failure, driver), "told once"
-    kinds = {Verdict.TERMINAL: [Kind.GAVE_UP], Verdict.UNCLEAR: [Kind.REPLACED], Verdict.TRANSIENT: []}
+    kinds = {
+        RetryEffect.TERMINAL: [AlertKind.GAVE_UP],
+        RetryEffect.UNCLEAR: [AlertKind.REPLACED],
+        RetryEffect.TRANSIENT: [],
+    }
     assert [alert.kind for alert in alerts] == kinds[expected.verdict]
     for alert in alerts:
         assert (alert.batch_id, alert.lineage) == (3, "old")
         assert told in alert.what_to_do
-        assert ("unpause this DAG" in alert.what_to_do) == (alert.kind is Kind.GAVE_UP)
+        assert ("unpause this DAG" in alert.what_to_do) == (alert.kind is AlertKind.GAVE_UP)
 
     supervised, alone = of_status(home, tmp_path)
     assert told in supervised
@@ -131,7 +134,7 @@ def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
 def test_a_query_says_of_itself_what_its_cause_says(cause: QueryCause) -> None:
     error = classify_failure("clicks", RuntimeError(cause.signs[0]))
     ends_driver = cause.name == "lease_lost"  # terminal for the driver, not for the stream
-    is_terminal = cause.verdict is Verdict.TERMINAL or ends_driver
+    is_terminal = cause.verdict is RetryEffect.TERMINAL or ends_driver
     assert isinstance(error, QueryFailed if is_terminal else QueryInterrupted)
     assert error.cause == cause.name
 
@@ -174,13 +177,13 @@ def test_a_transient_cause_is_told_when_it_has_lasted_and_when_it_is_over(
     for _ in range(3):
         ledger.note_waiting(driver)
     (waiting,) = alerts
-    assert waiting.kind is Kind.WAITING
+    assert waiting.kind is AlertKind.WAITING
     before, _, after = waiting.message.partition(" for ")
     reviewed(before)
     assert "(disk_full: " in after
     assert "free some space" in waiting.what_to_do
     for _ in range(3):
         ledger.note_work(driver)
-    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+    assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]
     assert alerts[-1].reason.startswith("it waited for ")
     assert alerts[-1].reason.endswith(": a disk is full")

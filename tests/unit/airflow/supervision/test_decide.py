@@ -17,7 +17,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-from sessionizer.control.timeouts import MINUTE, SECOND
+from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.names import name_process
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (

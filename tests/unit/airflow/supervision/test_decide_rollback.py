@@ -12,10 +12,10 @@ from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.errors import Verdict
+from sessionizer.errors import RetryEffect
 from sessionizer.lineage.canary.unstarted import UnstartedLineage
-from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.supervision.decide import Decision, GiveUp, Launch, RollBack, StandBy, Wait, decide
+from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.supervision.decide import Action, GiveUp, Launch, RollBack, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.observe import Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -57,13 +57,13 @@ def decide_on(
     unstarted: UnstartedLineage | None = NEW,
     policy: SupervisionPolicy = POLICY,
     at: int = NOW,
-) -> Decision:
+) -> Action:
     return decide(Situation(desired=RUNNING, driver=driver, unstarted=unstarted), record, policy, at)
 
 
 def decide_after(
     causes: Sequence[str | None], unstarted: UnstartedLineage | None = NEW, policy: SupervisionPolicy = POLICY
-) -> Decision:
+) -> Action:
     """Decide after drivers that ended by these causes."""
     record = SupervisionRecord()
     drivers = [ended(cause, f"u{number}") for number, cause in enumerate(causes, start=1)]
@@ -76,9 +76,9 @@ def decide_after(
 def test_a_terminal_cause_of_the_change_rolls_back_at_once_and_no_other_does(cause: str) -> None:
     decision = decide_after([cause])
     verdict = CAUSES[cause].verdict
-    if verdict is Verdict.TERMINAL and cause not in OF_ANY_LINEAGE:
+    if verdict is RetryEffect.TERMINAL and cause not in OF_ANY_LINEAGE:
         assert decision == RollBack("new", f"driver u1 failed ({cause}: it broke)")
-    elif verdict is Verdict.TERMINAL:
+    elif verdict is RetryEffect.TERMINAL:
         assert isinstance(decision, GiveUp)
     else:
         assert isinstance(decision, Wait)
@@ -137,7 +137,7 @@ def test_users_are_told_of_the_rollback_and_of_what_is_missing() -> None:
     record = add_failure(SupervisionRecord(), failure, POLICY, NOW)
     alert = alert_on_failure("clicks", failure, record, POLICY, driver, "install 0.1.0")
     assert alert is not None
-    assert alert.kind is Kind.ROLLED_BACK
+    assert alert.kind is AlertKind.ROLLED_BACK
     assert "lineage new" in alert.reason
     assert "lineage old" in alert.reason
     assert alert.what_to_do.startswith("install 0.1.0. ")

@@ -10,8 +10,8 @@ import pytest
 from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.timeouts import MINUTE
-from sessionizer_airflow.alerting.alert import Kind
+from sessionizer.home.clock import MINUTE
+from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision import health
 from sessionizer_airflow.supervision.health import HealthWatch, examine_health
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -90,8 +90,8 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
             told.append((minute, found.alert))
     alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
     assert alerts == [
-        (11, Kind.STALE, "no progress for 11 m"),
-        (30, Kind.RECOVERED, "it was stale for 19 m"),
+        (11, AlertKind.STALE, "no progress for 11 m"),
+        (30, AlertKind.RECOVERED, "it was stale for 19 m"),
     ]
     assert {(alert.lineage, alert.batch_id) for _, alert in told if alert} == {("old", 3)}
 
@@ -105,6 +105,6 @@ def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: p
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW + 20 * MINUTE)
     alert = watch.look().alert
     assert alert is not None
-    assert alert.kind is Kind.STALE
+    assert alert.kind is AlertKind.STALE
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
     assert watch.look().alert is None

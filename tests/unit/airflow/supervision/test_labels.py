@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from sessionizer.causes.cause import HUNG
-from sessionizer.fleet.health.verdict import Finding, Part, Word, weigh
+from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart, weigh
 from sessionizer.home.names import name_process
-from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.tell import describe, level_of
 
 
@@ -28,14 +28,14 @@ from sessionizer_airflow.supervision.tell import describe, level_of
     ],
     ids=str,
 )
-def test_every_decision_has_a_level(decision: Decision, level: int) -> None:
+def test_every_decision_has_a_level(decision: Action, level: int) -> None:
     assert level_of(decision) == level
 
 
 @pytest.mark.parametrize("uid", ["3f2a91", "restore-20261125T200000-abc123"])
 @pytest.mark.parametrize("out_of_sight", [False, True])
 def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> None:
-    decisions: list[Decision] = [
+    decisions: list[Action] = [
         Adopt(uid, "RUNNING"),
         Replace(uid, "it hangs", HUNG, out_of_sight=out_of_sight),
         StandBy("desired state is STOPPED", stop=uid),
@@ -46,14 +46,14 @@ def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> No
 @pytest.mark.parametrize(
     ("word", "rule", "calm", "label"),
     [
-        (Word.WARNING, "backing_off", "stopped", "warning: backing off"),
-        (Word.DEGRADED, "rows_refused", "working", "degraded: rows refused"),
-        (Word.HEALTHY, "upgrade_waits", "working", "healthy: upgrade waits"),
+        (HealthWord.WARNING, "backing_off", "stopped", "warning: backing off"),
+        (HealthWord.DEGRADED, "rows_refused", "working", "degraded: rows refused"),
+        (HealthWord.HEALTHY, "upgrade_waits", "working", "healthy: upgrade waits"),
         (None, "", "working", "healthy"),
         (None, "", "idle", "healthy"),
         (None, "", "stopped", "healthy: stopped"),
     ],
 )
-def test_the_label_is_the_word_and_its_rule(word: Word | None, rule: str, calm: str, label: str) -> None:
-    finding = Finding(part=Part.DRIVER, word=word, rule=rule, what="") if word else None
+def test_the_label_is_the_word_and_its_rule(word: HealthWord | None, rule: str, calm: str, label: str) -> None:
+    finding = UnhealthyPart(part=Part.DRIVER, word=word, rule=rule, what="") if word else None
     assert weigh([finding], calm).label == label

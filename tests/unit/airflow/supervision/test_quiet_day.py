@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.heartbeat import Phase
-from sessionizer.control.timeouts import MINUTE
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.launching.local import LocalLauncher

@@ -12,7 +12,7 @@ from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.lease_record import LeaseRecord
-from sessionizer.control.timeouts import MINUTE, SECOND
+from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.supervision.decide import Adopt, Replace, decide
 from sessionizer_airflow.supervision.observe import read_situation

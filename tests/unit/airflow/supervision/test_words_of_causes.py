@@ -12,11 +12,11 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge
-from sessionizer.errors import Verdict
+from sessionizer.control.status.read_status import judge_status
+from sessionizer.errors import RetryEffect
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import judge_health
-from sessionizer.fleet.health.verdict import StreamHealth, Word
+from sessionizer.fleet.health.verdict import HealthWord, StreamHealth
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.told_causes import WORDS
@@ -36,11 +36,11 @@ def rows_of_the_page() -> dict[str, str]:
 
 
 def driver_that_ended_by(cause: str) -> DriverStatus:
-    terminal = CAUSES[cause].verdict is Verdict.TERMINAL
+    terminal = CAUSES[cause].verdict is RetryEffect.TERMINAL
     ending = ExitRecord("a", NOW, ExitOutcome.FAILED, error_type=cause, message="it ended", terminal=terminal)
     lease = LeaseRecord(7, NOW - 60_000, "a", 11, 11, "worker-3")
     desired = Desired(DesiredState.RUNNING, NOW - 90_000, "olga")
-    return judge(DriverStatus(uid="a", desired=desired, lease=lease, alive=False, exit_record=ending), NOW)
+    return judge_status(DriverStatus(uid="a", desired=desired, lease=lease, alive=False, exit_record=ending), NOW)
 
 
 def health_after(cause: str, ms: int, record: SupervisionRecord | None = None, times: int = 1) -> StreamHealth:
@@ -67,15 +67,15 @@ def test_a_cause_gives_its_word(cause: str) -> None:
         health = health_after(cause, ms)
         assert health.word is word
         assert health.rule in rules
-    if word is Word.DOWN:
+    if word is HealthWord.DOWN:
         assert CAUSES[cause].for_good or health.findings[0].what_to_do
 
 
 def test_a_cause_that_repeats_is_down_when_the_budget_is_spent() -> None:
-    assert health_after("memory", 0, times=POLICY.restart_budget).word is Word.WARNING
+    assert health_after("memory", 0, times=POLICY.restart_budget).word is HealthWord.WARNING
     assert health_after("memory", 0, times=POLICY.restart_budget + 1).rule == "given_up"
 
 
 def test_without_a_supervisor_every_cause_is_down() -> None:
     facts = HealthFacts(name="visits", now=NOW, seen=driver_that_ended_by("unreachable"))
-    assert (judge_health(facts).word, judge_health(facts).rule) == (Word.DOWN, "no_driver")
+    assert (judge_health(facts).word, judge_health(facts).rule) == (HealthWord.DOWN, "no_driver")

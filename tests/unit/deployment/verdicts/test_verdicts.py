@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.verdicts.fields import judge_field
-from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.judge import judge_differences
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
@@ -82,7 +82,9 @@ class Edit:
         spec = {**document(written(**self.changes)), **self.document}
         now = side(spec, self.versions, **dict(self.side))
         revisions = frozenset(["0002"])
-        return judge(side(BEFORE), now, self.state, tables=self.tables, pending=self.pending, revisions=revisions)
+        return judge_differences(
+            side(BEFORE), now, self.state, tables=self.tables, pending=self.pending, revisions=revisions
+        )
 
 
 def payload(**columns: Any) -> dict[str, Any]:
@@ -239,7 +241,7 @@ def test_one_edit_of_one_field_is_one_difference() -> None:
 def test_a_declared_type_of_the_source_decides_too() -> None:
     edit = Edit("", NONE, {**WIDER_SOURCE, **payload(timeout="timeout_s")})
     before = document(written(**payload(timeout="timeout_s")))
-    found = judge(side(before), side(document(written(**edit.changes))), OPEN)
+    found = judge_differences(side(before), side(document(written(**edit.changes))), OPEN)
     assert ("mapping.payload.timeout", "column widened") in {(each.name, each.kind) for each in found}
 
 
@@ -255,7 +257,7 @@ def test_nothing_changed_is_no_difference() -> None:
 
 def test_a_setting_of_the_checkpoint_that_is_not_known_is_unknown() -> None:
     kept = side(BEFORE, settings={"spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled": "true"})
-    (found,) = judge(kept, side(BEFORE), OPEN)
+    (found,) = judge_differences(kept, side(BEFORE), OPEN)
     assert (found.kind, found.verdict) == ("unknown setting", UNKNOWN)
 
 

@@ -9,8 +9,7 @@ import pytest
 from sessionizer.control.lease import lease
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_driver
-from sessionizer.control.timeouts import MINUTE
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver import drive as driving
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.loading.spec_file import SpecFile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sessionizer.spark.ingest.file_source.csv_headers import first_line, header_problem, other_headers
+from sessionizer.spark.ingest.file_source.csv_headers import first_csv_line, header_problem, other_headers
 from sessionizer.spark.ingest.file_source.csv_lines import csv_options
 from sessionizer.stream_spec.document.source import FilesSource
 
@@ -72,13 +72,13 @@ def test_the_first_line_that_says_something(
         "a.bz2": bz2.compress(content),
     }.items():
         (tmp_path / name).write_bytes(compressed)
-        assert first_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options(options)) == line
+        assert first_csv_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options(options)) == line
 
 
 def test_a_file_that_cannot_be_opened_is_left_to_the_query(tmp_path: Path) -> None:
     (tmp_path / "broken.gz").write_bytes(b"no gzip")
     for name in ("broken.gz", "gone.csv"):
-        assert first_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options({})) is None
+        assert first_csv_line(NO_SPARK, (tmp_path / name).as_uri(), csv_options({})) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.ingest.file_source import folder_watch
-from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, Unread, look_at_folder
+from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, PassedOver, look_at_folder
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_a_file_that_grew_or_was_replaced_is_told(tmp_path: Path) -> None:
         file.write("more\n")
     os.utime(tmp_path / "replaced", (1, 1))
     (tmp_path / "gone").unlink()
-    assert look_at_folder(tmp_path, taken, recursive=False) == Unread(changed=("grew", "replaced"))
+    assert look_at_folder(tmp_path, taken, recursive=False) == PassedOver(changed=("grew", "replaced"))
 
 
 def test_folders_are_told_that_hold_something_and_are_not_looked_into(tmp_path: Path) -> None:
@@ -41,24 +41,24 @@ def test_folders_are_told_that_hold_something_and_are_not_looked_into(tmp_path: 
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a.json").touch()
     apart = str(tmp_path / "done")
-    assert look_at_folder(tmp_path, {}, recursive=False, apart=apart) == Unread(folders=("2024",))
-    assert look_at_folder(tmp_path, {}, recursive=True, apart=apart) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False, apart=apart) == PassedOver(folders=("2024",))
+    assert look_at_folder(tmp_path, {}, recursive=True, apart=apart) == PassedOver()
 
 
 def test_files_beside_parts_of_a_table_are_told(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (tmp_path / "a.json").touch()
-    assert look_at_folder(tmp_path, {}, recursive=False) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False) == PassedOver()
     (tmp_path / "day=1" / "b.json").touch()
-    assert look_at_folder(tmp_path, {}, recursive=False) == Unread(beside=("a.json",))
-    assert look_at_folder(tmp_path, {}, recursive=True) == Unread()
+    assert look_at_folder(tmp_path, {}, recursive=False) == PassedOver(beside=("a.json",))
+    assert look_at_folder(tmp_path, {}, recursive=True) == PassedOver()
 
 
 def test_a_file_in_a_subfolder_that_is_read_is_told_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "2024").mkdir()
     taken = take(tmp_path / "2024" / "a")
     os.utime(tmp_path / "2024" / "a", (1, 1))
-    assert look_at_folder(tmp_path, taken, recursive=True) == Unread(changed=("2024/a",))
+    assert look_at_folder(tmp_path, taken, recursive=True) == PassedOver(changed=("2024/a",))
 
 
 def watch(tmp_path: Path, **options: str) -> FolderWatch:

@@ -13,9 +13,9 @@ from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.errors import ReplayDiffers
-from sessionizer.state.proof.comparison import TABLES, Kind, compare_rows
+from sessionizer.state.proof.comparison import TABLES, DifferenceKind, compare_rows
 from sessionizer.state.proof.explanation import Explanation
-from sessionizer.state.proof.result import Death, Proof, Verdict, judge
+from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,18 +92,18 @@ def takes_another_key() -> pa.Table:
     return table_of(closed(moved))
 
 
-BAD: Final[dict[Callable[[], pa.Table], set[tuple[Kind, tuple[str, ...]]]]] = {
-    drops_rows: {(Kind.ONLY_OLD, ())},
-    doubles_rows: {(Kind.ONLY_NEW, ())},
-    cuts_elsewhere: {(Kind.ONLY_NEW, ()), (Kind.COLUMNS, ("event_count", "events", "spent"))},
-    rounds_a_measure: {(Kind.COLUMNS, ("spent",))},
-    takes_another_key: {(Kind.ONLY_OLD, ()), (Kind.ONLY_NEW, ())},
+BAD: Final[dict[Callable[[], pa.Table], set[tuple[DifferenceKind, tuple[str, ...]]]]] = {
+    drops_rows: {(DifferenceKind.ONLY_OLD, ())},
+    doubles_rows: {(DifferenceKind.ONLY_NEW, ())},
+    cuts_elsewhere: {(DifferenceKind.ONLY_NEW, ()), (DifferenceKind.COLUMNS, ("event_count", "events", "spent"))},
+    rounds_a_measure: {(DifferenceKind.COLUMNS, ("spent",))},
+    takes_another_key: {(DifferenceKind.ONLY_OLD, ()), (DifferenceKind.ONLY_NEW, ())},
 }
 
 
 def proof_of(new: pa.Table, died: Death | None = None) -> Proof:
     compared = compare_rows(table_of(closed()), new, SESSIONS)
-    tables = (judge("sessions", compared, NOTHING_CHANGED, SESSIONS.excluded),)
+    tables = (judge_table("sessions", compared, NOTHING_CHANGED, SESSIONS.excluded),)
     return Proof("p", "clicks", "one", 0, 1, 8, 1600, 1.0, (), (), tables, died=died)
 
 
@@ -111,7 +111,7 @@ def proof_of(new: pa.Table, died: Death | None = None) -> Proof:
 def test_a_bad_release_is_caught(release: Callable[[], pa.Table]) -> None:
     proof = proof_of(release())
     found = proof.tables[0].differences
-    assert proof.verdict is Verdict.UNEXPLAINED
+    assert proof.verdict is ProofVerdict.UNEXPLAINED
     assert not proof.holds
     assert {(each.difference.kind, each.difference.columns) for each in found} >= BAD[release]
     assert all(each.difference.samples for each in found)
@@ -130,7 +130,7 @@ def test_unexplained_rows_may_be_accepted_by_name() -> None:
 
 def test_a_release_that_dies_is_caught() -> None:
     proof = proof_of(table_of(closed()), Death(3, "ValueError: no"))
-    assert proof.verdict is Verdict.DIED
+    assert proof.verdict is ProofVerdict.DIED
     assert not proof.holds
     assert proof.failure == "batch 3 failed: ValueError: no"
 
@@ -139,5 +139,5 @@ def test_a_refactoring_is_equal() -> None:
     """Whatever the order of rows and columns, and whenever it ran."""
     new = table_of(reversed(closed()))
     proof = proof_of(new.select(new.column_names[::-1]))
-    assert proof.verdict is Verdict.EQUAL
+    assert proof.verdict is ProofVerdict.EQUAL
     assert proof.tables[0].identical == proof.tables[0].old == len(closed()) > 20

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sessionizer.state.proof.comparison import (
     ComparedTable,
-    Kind,
+    DifferenceKind,
     TableComparison,
     compare_rows,
     comparison_from_json,
@@ -117,7 +117,11 @@ def test_parts_add_up_and_survive_json() -> None:
     ]  # fmt: skip
     whole, merged = compare_rows(old, new, TABLE), merge_comparisons(parts)
     counts = [{(each.kind, each.columns): each.rows for each in one.differences} for one in (whole, merged)]
-    assert counts[0] == counts[1] == {(Kind.ONLY_OLD, ()): 5, (Kind.ONLY_NEW, ()): 5, (Kind.COLUMNS, ("n",)): 12}
+    assert (
+        counts[0]
+        == counts[1]
+        == {(DifferenceKind.ONLY_OLD, ()): 5, (DifferenceKind.ONLY_NEW, ()): 5, (DifferenceKind.COLUMNS, ("n",)): 12}
+    )
     assert (merged.old, merged.new, merged.identical) == (40, 40, 23)
     assert all(len(each.samples) <= 10 for each in merged.differences)
     assert comparison_from_json(json.loads(json.dumps(merged.to_json()))) == merged
@@ -140,11 +144,11 @@ def test_every_row_is_counted_once(old: list[tuple[str, int]], new: list[tuple[s
                          "n": pa.array([v[1] for v in values], pa.int64())})  # fmt: skip
 
     compared = compare_rows(table(old), table(new), TABLE)
-    of_kind: Mapping[Kind, int] = Counter({each.kind: each.rows for each in compared.differences})
+    of_kind: Mapping[DifferenceKind, int] = Counter({each.kind: each.rows for each in compared.differences})
     keys_old, keys_new = Counter(v[0] for v in old), Counter(v[0] for v in new)
-    assert of_kind[Kind.ONLY_OLD] == (keys_old - keys_new).total()
-    assert of_kind[Kind.ONLY_NEW] == (keys_new - keys_old).total()
-    assert compared.identical + of_kind[Kind.COLUMNS] == (keys_old & keys_new).total()
+    assert of_kind[DifferenceKind.ONLY_OLD] == (keys_old - keys_new).total()
+    assert of_kind[DifferenceKind.ONLY_NEW] == (keys_new - keys_old).total()
+    assert compared.identical + of_kind[DifferenceKind.COLUMNS] == (keys_old & keys_new).total()
     assert (not compared.differences) == (Counter(old) == Counter(new))
 
 

@@ -6,76 +6,76 @@ from typing import Any
 
 import pytest
 
-from sessionizer.state.proof.comparison import Difference, Kind
+from sessionizer.state.proof.comparison import DifferenceKind, RowDifference
 from sessionizer.state.proof.explanation import RULES, Explanation, changes_by_migrations
 from sessionizer.stream_spec.decisions import Change, decisions_of
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
 
-OLD, NEW = Kind.ONLY_OLD, Kind.ONLY_NEW
+OLD, NEW = DifferenceKind.ONLY_OLD, DifferenceKind.ONLY_NEW
 MEASURES = {"spent": ("sum(amount)", "sum(amount * 2)"), "views": ("count(page)",)}
 
 EXPLAINED = [
     ("rules.gap_timeout", "sessions", OLD, ()),
-    ("rules.gap_timeout", "sessions", Kind.COLUMNS, ("ended_at", "events.page", "spent")),
+    ("rules.gap_timeout", "sessions", DifferenceKind.COLUMNS, ("ended_at", "events.page", "spent")),
     ("rules.client_timeouts.acme", "sessions", NEW, ()),
     ("rules.watermark_delay", "late_events", NEW, ()),
-    ("rules.watermark_delay", "late_events", Kind.COLUMNS, ("batch_id",)),
-    ("rules.emit_every", "sessions", Kind.COLUMNS, ("batch_id",)),
-    ("mapping.key", "late_events", Kind.COLUMNS, ("key",)),
+    ("rules.watermark_delay", "late_events", DifferenceKind.COLUMNS, ("batch_id",)),
+    ("rules.emit_every", "sessions", DifferenceKind.COLUMNS, ("batch_id",)),
+    ("mapping.key", "late_events", DifferenceKind.COLUMNS, ("key",)),
     ("mapping.event_id", "quarantine", OLD, ()),
-    ("mapping.client", "late_events", Kind.COLUMNS, ("client",)),
+    ("mapping.client", "late_events", DifferenceKind.COLUMNS, ("client",)),
     ("mapping.closes", "sessions", NEW, ()),
-    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page",)),
-    ("mapping.payload.page", "late_events", Kind.COLUMNS, ("page",)),
-    ("mapping.payload.amount", "sessions", Kind.COLUMNS, ("events.amount", "spent")),
-    ("measures.spent", "sessions", Kind.COLUMNS, ("spent",)),
-    ("sink.keep_events", "sessions", Kind.COLUMNS, ("events",)),
+    ("mapping.payload.page", "sessions", DifferenceKind.COLUMNS, ("events.page",)),
+    ("mapping.payload.page", "late_events", DifferenceKind.COLUMNS, ("page",)),
+    ("mapping.payload.amount", "sessions", DifferenceKind.COLUMNS, ("events.amount", "spent")),
+    ("measures.spent", "sessions", DifferenceKind.COLUMNS, ("spent",)),
+    ("sink.keep_events", "sessions", DifferenceKind.COLUMNS, ("events",)),
     ("source.options.multiLine", "quarantine", NEW, ()),
-    ("rules.gap_timeout", "conflicting_duplicates", Kind.COLUMNS, ("batch_id", "event.timeout_ms")),
+    ("rules.gap_timeout", "conflicting_duplicates", DifferenceKind.COLUMNS, ("batch_id", "event.timeout_ms")),
     ("rules.client_timeouts.acme", "conflicting_duplicates", OLD, ()),
-    ("mapping.timeout_ms", "conflicting_duplicates", Kind.COLUMNS, ("event.timeout_ms",)),
-    ("mapping.payload.page", "conflicting_duplicates", Kind.COLUMNS, ("event.payload_page",)),
-    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page.url",)),
+    ("mapping.timeout_ms", "conflicting_duplicates", DifferenceKind.COLUMNS, ("event.timeout_ms",)),
+    ("mapping.payload.page", "conflicting_duplicates", DifferenceKind.COLUMNS, ("event.payload_page",)),
+    ("mapping.payload.page", "sessions", DifferenceKind.COLUMNS, ("events.page.url",)),
 ]
 UNEXPLAINED = [
     ("rules.gap_timeout", "late_events", OLD, ()),
     ("rules.gap_timeout", "quarantine", NEW, ()),
-    ("rules.emit_every", "sessions", Kind.COLUMNS, ("event_count",)),
-    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page", "event_count")),
-    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("spent",)),
+    ("rules.emit_every", "sessions", DifferenceKind.COLUMNS, ("event_count",)),
+    ("mapping.payload.page", "sessions", DifferenceKind.COLUMNS, ("events.page", "event_count")),
+    ("mapping.payload.page", "sessions", DifferenceKind.COLUMNS, ("spent",)),
     ("mapping.payload.page", "sessions", OLD, ()),
-    ("measures.spent", "sessions", Kind.COLUMNS, ("views",)),
+    ("measures.spent", "sessions", DifferenceKind.COLUMNS, ("views",)),
     ("measures.spent", "sessions", OLD, ()),
     ("rules.watermark_delay", "quarantine", OLD, ()),
     ("trigger_interval", "sessions", OLD, ()),
-    ("rules.gap_timeout", "conflicting_duplicates", Kind.COLUMNS, ("event.payload_page", "event.timeout_ms")),
-    ("rules.emit_every", "conflicting_duplicates", Kind.COLUMNS, ("event.timeout_ms",)),
+    ("rules.gap_timeout", "conflicting_duplicates", DifferenceKind.COLUMNS, ("event.payload_page", "event.timeout_ms")),
+    ("rules.emit_every", "conflicting_duplicates", DifferenceKind.COLUMNS, ("event.timeout_ms",)),
     ("measures.spent", "conflicting_duplicates", OLD, ()),
-    ("mapping.payload.page", "sessions", Kind.COLUMNS, ("events.page_of_another",)),
-    ("a_field_of_later", "sessions", Kind.COLUMNS, ("client",)),
+    ("mapping.payload.page", "sessions", DifferenceKind.COLUMNS, ("events.page_of_another",)),
+    ("a_field_of_later", "sessions", DifferenceKind.COLUMNS, ("client",)),
 ]
 
 
-def explained_by(field: str, table: str, kind: Kind, columns: tuple[str, ...]) -> tuple[str, ...]:
-    return Explanation((Change(field, 1, 2),), MEASURES).fields(table, Difference(kind, columns, 1))
+def explained_by(field: str, table: str, kind: DifferenceKind, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return Explanation((Change(field, 1, 2),), MEASURES).fields(table, RowDifference(kind, columns, 1))
 
 
 @pytest.mark.parametrize(("field", "table", "kind", "columns"), EXPLAINED)
-def test_explained(field: str, table: str, kind: Kind, columns: tuple[str, ...]) -> None:
+def test_explained(field: str, table: str, kind: DifferenceKind, columns: tuple[str, ...]) -> None:
     assert explained_by(field, table, kind, columns) == (field,)
 
 
 @pytest.mark.parametrize(("field", "table", "kind", "columns"), UNEXPLAINED)
-def test_unexplained(field: str, table: str, kind: Kind, columns: tuple[str, ...]) -> None:
+def test_unexplained(field: str, table: str, kind: DifferenceKind, columns: tuple[str, ...]) -> None:
     assert explained_by(field, table, kind, columns) == ()
 
 
 def test_each_column_may_have_an_explanation_of_its_own() -> None:
     changes = (Change("measures.spent", 1, 2), Change("mapping.payload.page", "a", "b"))
     explanation = Explanation(changes, {})
-    both = Difference(Kind.COLUMNS, ("events.page", "spent"), 1)
+    both = RowDifference(DifferenceKind.COLUMNS, ("events.page", "spent"), 1)
     assert set(explanation.fields("sessions", both)) == {"measures.spent", "mapping.payload.page"}
 
 
@@ -88,24 +88,28 @@ MIGRATED = Migration.model_validate(
     ("table", "kind", "columns", "fields"),
     [
         ("sessions", NEW, (), {"migrated.key"}),
-        ("sessions", Kind.COLUMNS, ("events.page",), {"migrated.key", "migrated.columns.page"}),
-        ("sessions", Kind.COLUMNS, ("events.device",), {"migrated.key", "migrated.drop.device"}),
+        ("sessions", DifferenceKind.COLUMNS, ("events.page",), {"migrated.key", "migrated.columns.page"}),
+        ("sessions", DifferenceKind.COLUMNS, ("events.device",), {"migrated.key", "migrated.drop.device"}),
         ("late_events", NEW, (), set()),
         ("quarantine", OLD, (), set()),
     ],
 )
-def test_a_migration_explains_sessions(table: str, kind: Kind, columns: tuple[str, ...], fields: set[str]) -> None:
+def test_a_migration_explains_sessions(
+    table: str, kind: DifferenceKind, columns: tuple[str, ...], fields: set[str]
+) -> None:
     explanation = Explanation(changes_by_migrations([MIGRATED]))
-    assert set(explanation.fields(table, Difference(kind, columns, 1))) == fields
+    assert set(explanation.fields(table, RowDifference(kind, columns, 1))) == fields
 
 
 def test_a_migration_of_a_column_explains_no_row() -> None:
     changes = changes_by_migrations([MIGRATED.model_copy(update={"key": None})])
     assert [change.field for change in changes] == ["migrated.columns.page", "migrated.drop.device"]
     explanation = Explanation(changes, {"pages": ("count(distinct page)",)})
-    assert explanation.fields("sessions", Difference(NEW, (), 1)) == ()
-    assert explanation.fields("sessions", Difference(Kind.COLUMNS, ("pages",), 1)) == ("migrated.columns.page",)
-    assert explanation.fields("sessions", Difference(Kind.COLUMNS, ("event_count",), 1)) == ()
+    assert explanation.fields("sessions", RowDifference(NEW, (), 1)) == ()
+    assert explanation.fields("sessions", RowDifference(DifferenceKind.COLUMNS, ("pages",), 1)) == (
+        "migrated.columns.page",
+    )
+    assert explanation.fields("sessions", RowDifference(DifferenceKind.COLUMNS, ("event_count",), 1)) == ()
 
 
 def test_the_rules_know_the_fields_of_a_spec() -> None:

@@ -10,30 +10,33 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.fingerprint import Fingerprint
-from sessionizer.state.proof.comparison import Difference, Kind
+from sessionizer.state.proof.comparison import DifferenceKind, RowDifference
 from sessionizer.state.proof.page import proof_page
 from sessionizer.state.proof.result import (
     NOTHING_COMPARED,
     Death,
     JudgedDifference,
     Proof,
+    ProofVerdict,
     TableProof,
-    Verdict,
     release_differences,
 )
-from sessionizer.state.proof.samples import Sample
+from sessionizer.state.proof.samples import DifferenceSample
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed
 
 EVIL = '<script>alert("&$stream")</script>'
-SAMPLE = Sample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})
+SAMPLE = DifferenceSample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})
 
 
 def proof(*, died: Death | None = None) -> Proof:
     judged = (
-        JudgedDifference(Difference(Kind.COLUMNS, ("spent",), 1_234, (SAMPLE,)), ()),
-        JudgedDifference(Difference(Kind.ONLY_NEW, (), 7, (Sample({"session_id": "n"}, None, {"key": "k"}),)), (EVIL,)),
+        JudgedDifference(RowDifference(DifferenceKind.COLUMNS, ("spent",), 1_234, (SAMPLE,)), ()),
+        JudgedDifference(
+            RowDifference(DifferenceKind.ONLY_NEW, (), 7, (DifferenceSample({"session_id": "n"}, None, {"key": "k"}),)),
+            (EVIL,),
+        ),
     )
     tables = (TableProof("sessions", 5_000, 5_007, 3_766, judged, ("emitted_at", "lineage")),)
     return Proof(
@@ -98,7 +101,7 @@ def test_it_is_made_for_light_and_dark(scheme: str) -> None:
 
 def test_a_proof_without_rows_says_that_it_compared_nothing() -> None:
     empty = replace(proof(), tables=(TableProof("sessions", 0, 0, 0, (), ()),))
-    assert (empty.verdict, empty.compared_nothing) == (Verdict.EQUAL, True)
+    assert (empty.verdict, empty.compared_nothing) == (ProofVerdict.EQUAL, True)
     assert NOTHING_COMPARED in read(proof_page(empty)).text
     assert NOTHING_COMPARED in list(empty.lines())[-1]
     assert not proof().compared_nothing
@@ -113,7 +116,7 @@ def test_a_death_is_on_it() -> None:
 
 def test_the_result_as_json() -> None:
     told = proof().to_json()
-    assert (told["verdict"], told["unexplained"]) == (Verdict.UNEXPLAINED, 1_234)
+    assert (told["verdict"], told["unexplained"]) == (ProofVerdict.UNEXPLAINED, 1_234)
     assert (told["identical"], told["explained"]) == (3_766, 7)
     assert told["tables"][0]["explained"] == 7
     assert told["tables"][0]["differences"][0]["difference"]["samples"][0]["key"] == {"session_id": EVIL}

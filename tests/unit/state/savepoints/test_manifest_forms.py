@@ -17,8 +17,8 @@ from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.savepoints.manifest import (
     CHECKSUM,
     Counts,
-    DataFile,
     Manifest,
+    SavepointFile,
     SinkTable,
     checksum,
     read_manifest,
@@ -36,7 +36,7 @@ PARTS: dict[type[Any], dict[str, Any]] = {
     SinkTable: CONTENT["sinks"][0],
     Counts: CONTENT["counts"],
     Fingerprint: CONTENT["fingerprint"],
-    DataFile: CONTENT["files"][0],
+    SavepointFile: CONTENT["files"][0],
 }
 DEFAULTS_OF_COUNTS = {"timeouts", "seen_files"}
 

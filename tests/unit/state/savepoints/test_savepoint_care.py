@@ -18,7 +18,12 @@ from sessionizer.state.lineages.origin import list_beginnings
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import complete_savepoint, examine_savepoint, list_savepoints, savepoint_of
 from sessionizer.state.savepoints.manifest import read_manifest
-from sessionizer.state.savepoints.marker_files import Failure, RemovalMark, keep_from_removal, write_data_record
+from sessionizer.state.savepoints.marker_files import (
+    RemovalMark,
+    SavepointFailure,
+    keep_from_removal,
+    write_data_record,
+)
 from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
 from sessionizer.state.savepoints.removal import being_read, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state
@@ -65,7 +70,7 @@ def test_a_complete_one_is_told_from_all_others(folder: DataPath) -> None:
     fabricate(folder, "c1")
     begin(folder, "m1")
     begin(folder, "a1", by_the_dead=True)
-    write_data_record(begin(folder, "f1").failed, Failure(5, "no room"))
+    write_data_record(begin(folder, "f1").failed, SavepointFailure(5, "no room"))
     write_data_record(fabricate(folder, "r1").condemned, RemovalMark(5))
     damaged = fabricate(folder, "d1")
     opened(damaged.manifest).write_bytes(opened(damaged.manifest).read_bytes()[:40])

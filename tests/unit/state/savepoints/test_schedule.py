@@ -12,12 +12,12 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
-from sessionizer.state.savepoints.manifest import Kind, write_manifest
+from sessionizer.state.savepoints.manifest import SavepointKind, write_manifest
 from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
 from sessionizer.state.savepoints.schedule import (
-    Reached,
-    judge,
+    NewestBatch,
     judge_schedule,
+    judge_stream,
     newest_reached,
     plan_for_scheduled,
     reason,
@@ -55,16 +55,16 @@ def made(ago: int) -> Manifest:
     ("reached", "newest", "making", "due", "because"),
     [
         (None, None, False, False, "it has no batch that could be saved"),
-        (Reached(LINEAGE, 0), None, False, True, "it has none"),
-        (Reached(LINEAGE, 0), None, True, False, "one is being made"),
-        (Reached(LINEAGE, 8), made(HOUR), False, True, "s1 was made 1 h ago"),
-        (Reached(LINEAGE, 8), made(HOUR - 1), False, False, "s1 was made 59 m 59 s ago"),
-        (Reached(LINEAGE, 7), made(30 * DAY), False, False, "no batch was over since s1"),
-        (Reached("after_a_restore", 7), made(HOUR), False, True, "s1 was made 1 h ago"),
+        (NewestBatch(LINEAGE, 0), None, False, True, "it has none"),
+        (NewestBatch(LINEAGE, 0), None, True, False, "one is being made"),
+        (NewestBatch(LINEAGE, 8), made(HOUR), False, True, "s1 was made 1 h ago"),
+        (NewestBatch(LINEAGE, 8), made(HOUR - 1), False, False, "s1 was made 59 m 59 s ago"),
+        (NewestBatch(LINEAGE, 7), made(30 * DAY), False, False, "no batch was over since s1"),
+        (NewestBatch("after_a_restore", 7), made(HOUR), False, True, "s1 was made 1 h ago"),
     ],
 )
 def test_a_stream_is_due_when_its_newest_is_old_and_a_batch_was_over_since(
-    *, reached: Reached | None, newest: Manifest | None, making: bool, due: bool, because: str
+    *, reached: NewestBatch | None, newest: Manifest | None, making: bool, due: bool, because: str
 ) -> None:
     judgement = judge_schedule(HOUR, reached, newest, making=making, now=NOW)
     assert (judgement.due, judgement.because) == (due, because)
@@ -81,7 +81,7 @@ def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> N
     lineage = start_lineage(stream)
     assert newest_reached(stream) is None
     commit(stream, lineage, 3)
-    assert newest_reached(stream) == Reached(lineage, 3)
+    assert newest_reached(stream) == NewestBatch(lineage, 3)
     begin_drain(stream, lineage)
     assert newest_reached(stream) is None
 
@@ -93,12 +93,12 @@ def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome, revie
     fabricate(stream.savepoints, "s3", made_at=now - HOUR)
     begin(stream.savepoints, "s4", by_the_dead=True)
     native = fabricate(stream.savepoints, "s6")
-    write_manifest(native, replace(manifest_of("s6", made_at=now), kind=Kind.NATIVE))
-    assert judge(stream, HOUR // 2, now).due
-    assert judge(stream, HOUR, now).because == "s2 was made 30 m ago"
-    assert judge(stream, HOUR // 2, now, native=True).because == "s6 was made 0 ms ago"
+    write_manifest(native, replace(manifest_of("s6", made_at=now), kind=SavepointKind.NATIVE))
+    assert judge_stream(stream, HOUR // 2, now).due
+    assert judge_stream(stream, HOUR, now).because == "s2 was made 30 m ago"
+    assert judge_stream(stream, HOUR // 2, now, native=True).because == "s6 was made 0 ms ago"
     begin(stream.savepoints, "s5")
-    reviewed(judge(stream, HOUR // 2, now).because)
+    reviewed(judge_stream(stream, HOUR // 2, now).because)
 
 
 def scheduled(home: StreamHome, savepoint: str, age: int) -> SavepointHome:
@@ -124,6 +124,6 @@ def test_one_of_another_lineage_that_is_newer_is_not_taken_for_the_newest_batch(
     lineage = start_lineage(stream)
     commit(stream, lineage, 7)
     home = fabricate(stream.savepoints, "s1", made_at=epoch_ms() - HOUR)
-    assert judge(stream, HOUR, epoch_ms()).due
+    assert judge_stream(stream, HOUR, epoch_ms()).due
     write_manifest(home, replace(manifest_of("s1", made_at=1), lineage=lineage))
-    assert not judge(stream, HOUR, epoch_ms()).due
+    assert not judge_stream(stream, HOUR, epoch_ms()).due

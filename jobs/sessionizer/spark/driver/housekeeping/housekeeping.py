@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.home.disk.disk_space import first_line
 from sessionizer.lineage.active import read_lineage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.prepared_query import PreparedQuery
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
-FOLDER_EVERY_MS: Final = 60_000
+FOLDER_EVERY_MS: Final = MINUTE
 STORE_WITHIN_S: Final = 5.0
 """Time that a driver waits for the store when it ends. It also bounds how long a silent one delays a stop."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sessionizer.spark.driver.prepared_query import PreparedQuery
 
-EVERY_MS: Final = 60_000
+EVERY_MS: Final = MINUTE
 ENDED_WITHIN_S: Final = 5.0
 
 

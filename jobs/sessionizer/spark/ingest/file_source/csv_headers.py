@@ -11,10 +11,10 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.spark.failures.query_failure import other_header, other_length
-from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
+from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_option_on, separator
 from sessionizer.spark.ingest.file_source.file_sizes import local_path, path_for_reader
 from sessionizer.spark.ingest.file_source.files import checksum_options
-from sessionizer.spark.ingest.file_source.lines import parse_declared_columns
+from sessionizer.spark.ingest.file_source.lines import parse_column_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ _LONGEST: Final = 1024 * 1024
 def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
     """Find the files whose header is not that of the source, each with the difference."""
     options = csv_options(source.options)
-    if source.encoding != "csv" or not is_on(options, "header") or not has_lines(options):
+    if source.encoding != "csv" or not is_option_on(options, "header") or not has_lines(options):
         return {}
-    names = parse_declared_columns(source.columns).names
-    found = {uri: first_line(spark, uri, options) for uri in uris}
+    names = parse_column_schema(source.columns).names
+    found = {uri: first_csv_line(spark, uri, options) for uri in uris}
     problems = {uri: header_problem(line, names, options) for uri, line in found.items() if line is not None}
     return {uri: problem for uri, problem in problems.items() if problem is not None}
 
@@ -54,8 +54,8 @@ def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) 
 
 
 def _trim(cell: str, options: Mapping[str, str]) -> str:
-    cell = cell.lstrip() if is_on(options, "ignoreleadingwhitespace") else cell
-    return cell.rstrip() if is_on(options, "ignoretrailingwhitespace") else cell
+    cell = cell.lstrip() if is_option_on(options, "ignoreleadingwhitespace") else cell
+    return cell.rstrip() if is_option_on(options, "ignoretrailingwhitespace") else cell
 
 
 def _cells(line: str, between: str, quote: str) -> list[str]:
@@ -66,7 +66,7 @@ def _cells(line: str, between: str, quote: str) -> list[str]:
     return next(csv.reader([line], delimiter=between, quotechar=quote))
 
 
-def first_line(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
+def first_csv_line(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
     """Read the first line of a file that is neither blank nor a comment, None if there is none."""
     path = local_path(uri)
     if path is None or path.suffix.lower() not in _PLAIN or "linesep" in options:

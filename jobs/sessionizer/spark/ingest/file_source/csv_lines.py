@@ -42,15 +42,15 @@ def csv_options(options: Mapping[str, str]) -> dict[str, str]:
     return {**({"escape": quote} if quote else {}), "enforceschema": "false", **found}
 
 
-def is_on(options: Mapping[str, str], name: str) -> bool:
+def is_option_on(options: Mapping[str, str], name: str) -> bool:
     """Whether an option of ``csv_options`` is true."""
     return options.get(name, "false").lower() == "true"
 
 
 def has_lines(options: Mapping[str, str]) -> bool:
     """Whether each line is one record of UTF-8 whose header, if any, must be checked."""
-    unchecked = is_on(options, "header") and is_on(options, "enforceschema")
-    return not (is_on(options, "multiline") or unchecked or {"encoding", "charset"} & options.keys())
+    unchecked = is_option_on(options, "header") and is_option_on(options, "enforceschema")
+    return not (is_option_on(options, "multiline") or unchecked or {"encoding", "charset"} & options.keys())
 
 
 def separator(options: Mapping[str, str]) -> str:
@@ -65,7 +65,7 @@ def parse_csv_lines(
     """Return rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
     records = _drop_comments(lines, options.get("comment"))
     parser = _Parser(options, max_event_bytes)
-    if is_on(options, "header"):
+    if is_option_on(options, "header"):
         records = records.where(~_is_header(columns, parser))
     rows = records.select("value", POSITION, parser.parsed(columns).alias("parsed"))
     unfit = F.col("parsed").isNull() | F.col(f"parsed.`{CORRUPT}`").isNotNull()

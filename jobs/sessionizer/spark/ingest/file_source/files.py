@@ -16,7 +16,7 @@ from sessionizer.spark.ingest.file_source.lines import (
     POSITION,
     RAW,
     drop_blank_lines,
-    parse_declared_columns,
+    parse_column_schema,
     parse_lines,
 )
 from sessionizer.stream_spec.document.reader_options import OF_FILES
@@ -55,7 +55,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
         lines = drop_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
         others = {name: value for name, value in parser_options.items() if name not in of_lines}
         return parse_lines(lines, source.encoding, source.columns, others, max_event_bytes)
-    columns = parse_declared_columns(source.columns)
+    columns = parse_column_schema(source.columns)
     if source.encoding == "csv":
         options = csv_options(parser_options)
         if not has_lines(options):

@@ -34,7 +34,7 @@ LOOKED_AT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class PassedOver:
     """Names in the folder, each sorted: files that ``changed``, ``folders`` not looked into, files ``beside`` others.
 
     Spark takes folders like ``day=1`` for parts of a table. It looks into these, and not at the files beside them.
@@ -64,7 +64,7 @@ class Unread:
             )
 
 
-def look_at_folder(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> Unread:
+def look_at_folder(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> PassedOver:
     """Look at the first ``LOOKED_AT`` entries of ``folder``.
 
     ``taken``: when each file that was read had changed last (epoch ms), by its path. ``apart``: a folder that the
@@ -77,7 +77,7 @@ def look_at_folder(folder: Path, taken: Mapping[str, int], *, recursive: bool, a
     folders = [entry.name for entry in subfolders if "=" not in entry.name and _holds_something(entry)]
     beside = [entry.name for entry in entries if parts and entry.is_file()]
     names = (os.path.relpath(path, folder) for path in changed)
-    return Unread(tuple(sorted(names)), tuple(sorted(folders)), tuple(sorted(beside)))
+    return PassedOver(tuple(sorted(names)), tuple(sorted(folders)), tuple(sorted(beside)))
 
 
 def _visible(folder: Path, *, recursive: bool) -> Iterator[os.DirEntry[str]]:

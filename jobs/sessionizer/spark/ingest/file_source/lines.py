@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.java_errors import java_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def parse_lines(
     others = [name for name in lines.columns if name != "value"]
     if encoding == "text":
         return lines.select("value", *others, raw, fault.alias(FAULT))
-    declared = parse_declared_columns(columns)
+    declared = parse_column_schema(columns)
     parsed = _parse_json(declared, options)
     names = [F.col(f"parsed.`{name}`") for name in declared.names]
     rows = lines.select("value", *others, parsed.alias("parsed"))
@@ -106,12 +106,12 @@ def _has_more() -> Column:
     return ~(flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1))
 
 
-def parse_declared_columns(columns: str | None) -> StructType:
+def parse_column_schema(columns: str | None) -> StructType:
     """Return the columns that a spec declares as DDL. Raises InvalidSpec."""
     try:
         declared = cast("StructType", StructType.fromDDL(columns or ""))
     except PySparkException as error:
-        raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
+        raise InvalidSpec("source.columns", columns, f"columns as DDL ({java_message(error)})") from error
     if computed := [field.name for field in declared if field.metadata.keys() - {"comment"}]:
         raise InvalidSpec("source.columns", columns, f"names, types and comments only: {', '.join(computed)} has more")
     names = [name.lower() for name in declared.names]

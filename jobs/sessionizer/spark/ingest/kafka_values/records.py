@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, parse_declared_columns, parse_lines
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, parse_column_schema, parse_lines
 from sessionizer.spark.ingest.kafka_values.protobuf import parse_messages
 from sessionizer.spark.ingest.kafka_values.writers import UNKNOWN_ID
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import try_column
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _add_parsed(values: DataFrame, parsed: Column, source: KafkaSource) -> tuple
         rows = values.select("*", parsed.alias("parsed"))
         kind = rows.schema["parsed"].dataType
     except (PySparkException, JavaError) as error:
-        raise InvalidSpec(field, shown, f"a schema that Spark can read ({first_line(error)})") from error
+        raise InvalidSpec(field, shown, f"a schema that Spark can read ({java_message(error)})") from error
     if not isinstance(kind, StructType):
         raise InvalidSpec(field, shown, "a schema of a record")
     return rows, kind.names
@@ -95,7 +95,7 @@ def _protobuf(source: KafkaSource, writers: Writers | None) -> Column:
             fits = f"startswith(value, X'{begin}')"
             body = body.when(F.expr(fits), F.expr(f"substring(value, {len(begin) // 2 + 1})"))
     content = base64.b64decode(schema.content)
-    return parse_messages(body, content, source.message or "", parse_declared_columns(schema.columns))
+    return parse_messages(body, content, source.message or "", parse_column_schema(schema.columns))
 
 
 def _fault(max_event_bytes: int, writers: Writers | None) -> Column:

@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
+from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.decided import decide_rows
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
 from sessionizer.core.wire.group_labels import group_numbers
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 from sessionizer.errors import MigrationRefused, UnfaithfulState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -38,7 +38,13 @@ from sessionizer.spark.state.group_logs import whole_logs
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_shares, divide
 from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
-from sessionizer.spark.state.open_events import describe_state, iterate_logs, log_blobs, read_timeouts, reading_state
+from sessionizer.spark.state.open_events import (
+    describe_state,
+    iterate_logs,
+    log_blobs,
+    read_state_timeouts,
+    reading_state,
+)
 from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, saved_timeouts
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
@@ -121,7 +127,7 @@ class MigratedEvents:
         if self.saved is not None:
             return saved_timeouts(self.spark, *self.saved)
         with reading_state(self.spark):
-            return read_timeouts(self.spark, self._state)
+            return read_state_timeouts(self.spark, self._state)
 
     def counts(self) -> dict[str, int]:
         """Return the number of decided rows of each kind."""
@@ -194,9 +200,9 @@ class MigratedEvents:
         def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             numbers = group_numbers(key_groups)
             for label, blobs in iterate_logs(batches):
-                found = decide_rows(open_log(blobs), numbers[label], shared, final_by_ms, events)
+                found = decide_rows(decode_log(blobs), numbers[label], shared, final_by_ms, events)
                 output = Output(numbers[label])
-                output.step(Step(NO_PLAN, merged=found.merged))
+                output.step(GroupChanges(NO_PLAN, merged=found.merged))
                 migrating, admissions = code_admissions(bring_to(found.rows, revision), partial(_later, migrations))
                 output.table(rows.OPEN_EVENTS, migrating)
                 output.row(rows.ADMISSIONS, len(admissions), json.dumps(admissions).encode())

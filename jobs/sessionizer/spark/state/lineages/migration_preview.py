@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
-from sessionizer.migrations.preview import SAMPLES, MergedKey, Preview, Sample
+from sessionizer.migrations.preview import SAMPLES, MergedKey, MigratedSample, Preview
 from sessionizer.spark.state.lineages.migrated_columns import migrate_rows, show_events
 
 if TYPE_CHECKING:
@@ -84,13 +84,15 @@ def _collisions(merged: DataFrame) -> tuple[MergedKey, ...]:
     return tuple(MergedKey(row.key, len(row["keys"]), tuple(sorted(row["keys"])[:SAMPLES])) for row in found)
 
 
-def _samples(before: DataFrame, after: DataFrame) -> tuple[Sample, ...]:
+def _samples(before: DataFrame, after: DataFrame) -> tuple[MigratedSample, ...]:
     """Return the first events by key and time, each before and after."""
     first = before.orderBy(schema.KEY, "clock_ms", schema.EVENT_ID).limit(SAMPLES).select(_NUMBER, _BEFORE)
     now = after.select(_NUMBER, _as_json(after).alias("now"))
     found = first.join(now, _NUMBER, "left").collect()
     pairs = [(_object(row[_BEFORE]), None if row["now"] is None else _object(row["now"])) for row in found]
-    return tuple(Sample(*pair) for pair in sorted(pairs, key=lambda pair: (pair[0]["key"], str(pair[0]["event_time"]))))
+    return tuple(
+        MigratedSample(*pair) for pair in sorted(pairs, key=lambda pair: (pair[0]["key"], str(pair[0]["event_time"])))
+    )
 
 
 def _object(text: str) -> Mapping[str, Any]:

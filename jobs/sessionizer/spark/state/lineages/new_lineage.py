@@ -31,12 +31,12 @@ from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
     read_at_head,
-    read_timeouts,
+    read_state_timeouts,
     reading_state,
 )
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
 from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
-from sessionizer.state.lineages.state_transfer import Step, disagreement, write_records
+from sessionizer.state.lineages.state_transfer import LineageStep, disagreement, write_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.lineages.state_transfer import Blobs, StateTransfer
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -69,7 +69,7 @@ class NewLineage:
     partitions: int
     transfer: StateTransfer
     permit: Callable[[], None]
-    after: Callable[[Step], None]
+    after: Callable[[LineageStep], None]
     lineage: str = field(default="", init=False)
     _blobs: Mapping[int, Blobs] = field(default_factory=dict, init=False)
     _may_be_active: bool = field(default=False, init=False)
@@ -84,12 +84,12 @@ class NewLineage:
         self.lineage = make_lineage(self.home, self.transfer.spec)
         ORIGIN_FILE.of(self.home, self.lineage).write(self.transfer.origin)
         make_listed_folder(self.home.lineage(self.lineage).no_events)
-        self._finish_part(Step.MADE)
+        self._finish_part(LineageStep.MADE)
         with reading_state(self.spark), self._settings():
             first = self._first_log(given)
             self._seed(first.rows)
         self._blobs = first.blobs
-        self._finish_part(Step.SEEDED)
+        self._finish_part(LineageStep.SEEDED)
 
     def compare(self) -> None:
         """Read the state back. Raises UnfaithfulState if it is not the given one."""
@@ -97,16 +97,16 @@ class NewLineage:
         if found is not None:
             raise UnfaithfulState(self.home.name, found)
         remove_tree(self.home.lineage(self.lineage).first_log)
-        self._finish_part(Step.COMPARED)
+        self._finish_part(LineageStep.COMPARED)
 
     def set_position(self) -> None:
         """Set the position of the source, then write the files that Spark does not write."""
         write_start_position(self.home.checkpoint(self.lineage), self.transfer.offset, self.transfer.seen)
-        self._finish_part(Step.POSITIONED)
+        self._finish_part(LineageStep.POSITIONED)
         write_records(self.home, self.lineage, self.transfer)
-        self._finish_part(Step.RECORDED)
+        self._finish_part(LineageStep.RECORDED)
 
-    def begin_canary(self, terms: Terms) -> None:
+    def begin_canary(self, terms: CanaryTerms) -> None:
         """Begin the canary of the lineage. Rows that the user excluded are no sign that it is worse."""
         if EXCLUDED_RANGES_FILE.name in self.transfer.records:
             terms = replace(terms, judges_refused=False)
@@ -117,7 +117,7 @@ class NewLineage:
         """Make it the active lineage, and return it. From here on ``remove`` leaves it alone."""
         self._may_be_active = True
         activate_lineage(self.home, self.lineage, self.transfer.origin.parent)
-        self.after(Step.ACTIVATED)
+        self.after(LineageStep.ACTIVATED)
         return self.lineage
 
     def remove(self) -> None:
@@ -125,7 +125,7 @@ class NewLineage:
         if self.lineage and not self._may_be_active:
             remove_lineage(self.home, self.lineage)
 
-    def _finish_part(self, step: Step) -> None:
+    def _finish_part(self, step: LineageStep) -> None:
         """Report the part. Raises LeaseLost, because another run has perhaps removed this lineage."""
         self.after(step)
         self.permit()
@@ -174,7 +174,7 @@ class NewLineage:
         state = KeptState(checkpoint, _SEED_BATCH, self.spec.key_groups, open_event_schema(given.kept))
         with reading_state(self.spark):
             found = disagreement(self._blobs, digest_blobs(self.spark, state))
-            timeouts = read_timeouts(self.spark, state)
+            timeouts = read_state_timeouts(self.spark, state)
         if found is not None:
             return found
         if dict(timeouts) != dict(given.timeouts):

@@ -25,8 +25,8 @@ from sessionizer.home.platform_home import resolve_place
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import topics_of
-from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.state.lineages.switch_plan import Edge, Start, Unread
+from sessionizer.spark.internals.java_errors import JavaError, java_message
+from sessionizer.state.lineages.switch_plan import Edge, Start, UnreadPart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -92,21 +92,21 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
 
 def unread_of(
     spark: SparkSession, source: Source, home: Path, committed: CommittedBatch, kept: Collection[str] = ()
-) -> Unread:
+) -> UnreadPart:
     """Count the items of ``source`` that the stream has not read, without the topics that are ``kept``."""
     if source.format == "kafka" and kept:
         left = [topic for topic in topics_of(source) if topic not in kept]
         if not left:
-            return Unread("records", 0)
+            return UnreadPart("records", 0)
         source = source.model_copy(update={"topic": ",".join(left)})
     unit = {"files": "files", "delta": "versions", "kafka": "records", "socket": "lines"}[source.format]
     try:
         check_reachable(source)
-        return Unread(unit, _unread(spark, source, home, committed), "a socket keeps nothing")
+        return UnreadPart(unit, _unread(spark, source, home, committed), "a socket keeps nothing")
     except SessionizerError as error:
-        return Unread(unit, None, str(error))
+        return UnreadPart(unit, None, str(error))
     except (PySparkException, JavaError) as error:  # a topic or table that is gone, which is why the user switches
-        return Unread(unit, None, first_line(error))
+        return UnreadPart(unit, None, java_message(error))
 
 
 def _unread(spark: SparkSession, source: Source, home: Path, committed: CommittedBatch) -> int | None:

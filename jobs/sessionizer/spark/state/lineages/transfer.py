@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import HalfWrittenBatch
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.sinks.continuity import half_written_batch
-from sessionizer.spark.state.open_events import describe_state, read_timeouts, reading_state
+from sessionizer.spark.state.open_events import describe_state, read_state_timeouts, reading_state
 from sessionizer.state.lineages.state_transfer import StateTransfer, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     if migrated is None:
         kept, applied = committed.kept, read_applied(home, committed.lineage)
         with reading_state(spark):
-            timeouts = read_timeouts(spark, state)
+            timeouts = read_state_timeouts(spark, state)
     else:
         kept, applied, timeouts = migrated.kept, migrated.applied(), migrated.timeouts()
     transfer = StateTransfer(

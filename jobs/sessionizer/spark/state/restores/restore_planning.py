@@ -24,11 +24,11 @@ from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
-from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
-from sessionizer.state.savepoints.manifest import Kind, checksum, read_saved_spec
+from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.native import require_same_line
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.judge import Terms
+    from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove
@@ -55,7 +55,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     exclude: Sequence[str] = (),
     begun: ExcludedRanges | None = None,
     *,
-    canary: Terms | None = USUAL,
+    canary: CanaryTerms | None = USUAL,
     move: TableMove | None = None,
 ) -> RestorePlan:
     """Make the plan of a restore of the stream to a complete savepoint.
@@ -65,13 +65,13 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
     """
     require_undamaged(savepoint, manifest)
-    if manifest.kind is Kind.NATIVE:
+    if manifest.kind is SavepointKind.NATIVE:
         require_same_line(manifest, spark.version)
     leaves = require_lineage(home)
     newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
-        decision=Decision(
+        decision=RestoreDecision(
             stream=home.name,
             savepoint=manifest.id,
             manifest=checksum(manifest.to_json()),

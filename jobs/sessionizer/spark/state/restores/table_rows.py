@@ -18,7 +18,7 @@ from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.failures.retries import retry_conflicts
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
-from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.state.restores.row_changes import RowsOfTable
@@ -121,8 +121,8 @@ def _count_back(spark: SparkSession, stream: str, table: StreamedTable, changes:
     except (PySparkException, JavaError) as error:
         text = str(error)
         if any(sign in text for sign in _GONE):
-            raise RowsGone(stream, table.location, table.version, first_line(error)) from error
-        raise store_failure(error, table.location, f"the table {table.name}", first_line(error)) from error
+            raise RowsGone(stream, table.location, table.version, java_message(error)) from error
+        raise store_failure(error, table.location, f"the table {table.name}", java_message(error)) from error
 
 
 def _deleted_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> str:

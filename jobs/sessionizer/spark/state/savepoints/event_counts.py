@@ -12,7 +12,7 @@ from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.rows import INITIAL
-from sessionizer.core.wire.tombstones import open_log
+from sessionizer.core.wire.tombstones import decode_log
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
@@ -68,7 +68,7 @@ def sum_counts(logs: DataFrame) -> Held:
     return _held_together(logs.select(f"{_MAKES}.*"))
 
 
-def count_rows(open_events: DataFrame, rules: SessionRules) -> Held:
+def count_held(open_events: DataFrame, rules: SessionRules) -> Held:
     """Count the content of canonical rows. A key group is opened whole, as in a merge."""
     of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
     return _held_together(of_groups)
@@ -94,7 +94,7 @@ def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dic
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
     rules, held = rules_of(read_saved_spec(home, manifest)), dict[str, Held]()
     if has_table(manifest, OPEN_EVENTS):
-        held[OPEN_EVENTS] = count_rows(savepoint_table(spark, home, OPEN_EVENTS), rules)
+        held[OPEN_EVENTS] = count_held(savepoint_table(spark, home, OPEN_EVENTS), rules)
     if has_table(manifest, GROUP_LOGS):
         logs = read_saved_logs(spark, home, manifest.key_groups)
         with few_blobs_at_a_time(spark):
@@ -105,7 +105,7 @@ def recount(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dic
 def _log_maker(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number_and_count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for label, blobs in iterate_logs(batches):
-            makes = pa.array([_counts(open_log(blobs), rules)], pa.struct(_OF_GROUP))
+            makes = pa.array([_counts(decode_log(blobs), rules)], pa.struct(_OF_GROUP))
             for number, blob in enumerate(blobs):
                 row = log_row(label, number, len(blobs), blob)
                 yield row.append_column(_MAKES, pa.nulls(1, makes.type) if number else makes)
@@ -122,7 +122,7 @@ def _held_together(of_groups: DataFrame) -> Held:
 def _log_counter(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, blobs in iterate_logs(batches):
-            yield pa.RecordBatch.from_pylist([_counts(open_log(blobs), rules)], schema=_OF_GROUP)
+            yield pa.RecordBatch.from_pylist([_counts(decode_log(blobs), rules)], schema=_OF_GROUP)
 
     return count
 

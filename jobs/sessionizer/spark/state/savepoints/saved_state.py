@@ -23,7 +23,7 @@ from sessionizer.spark.state.open_events import (
     KeptState,
     bring_to_head,
     open_event_schema,
-    read_timeouts,
+    read_state_timeouts,
     reading_state,
 )
 from sessionizer.spark.state.savepoints.canonical_tables import (
@@ -34,7 +34,7 @@ from sessionizer.spark.state.savepoints.canonical_tables import (
     savepoint_table,
 )
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.native import install, require_same_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read_saved_state(
     UnusableSavepoint for one of another line of Spark or an unknown revision, UnwritablePath, DiskFull.
     """
     _require_known(manifest)
-    if manifest.kind is Kind.CANONICAL:
+    if manifest.kind is SavepointKind.CANONICAL:
         yield SavedState(_open_events(spark, savepoint, manifest), saved_timeouts(spark, savepoint, manifest))
         return
     require_same_line(manifest, spark.version)
@@ -79,7 +79,7 @@ def read_saved_state(
         kept = KeptTypes(manifest.time_mode, manifest.payload_types)
         state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept), manifest.revision)
         with reading_state(spark):
-            timeouts = read_timeouts(spark, state)
+            timeouts = read_state_timeouts(spark, state)
         yield SavedState(state, timeouts)
     finally:
         remove_tree(copy)
@@ -104,7 +104,7 @@ def read_saved_files(spark: SparkSession, savepoint: SavepointHome, manifest: Ma
     """Return the files that the source had read after the batch, if it is a folder of files."""
     if manifest.position.format != FILES:
         return ()
-    if manifest.kind is Kind.NATIVE:
+    if manifest.kind is SavepointKind.NATIVE:
         return tuple(read_seen_files(savepoint.part(CHECKPOINT), manifest.batch_id))
     rows = savepoint_table(spark, savepoint, SEEN_FILES).collect()
     return tuple(SeenFile(row.uri, row.changed_at_ms) for row in rows)

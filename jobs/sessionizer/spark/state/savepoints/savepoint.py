@@ -13,14 +13,14 @@ from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES,
 from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.session import java_version
+from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import number_groups, whole_logs
-from sessionizer.spark.state.open_events import describe_state, open_events_of, read_timeouts, reading_state
+from sessionizer.spark.state.open_events import describe_state, open_events_of, read_state_timeouts, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, savepoint_table
 from sessionizer.spark.state.savepoints.event_counts import count_state_logs, sum_counts
 from sessionizer.state.lineages.committed_batch import require_unchanged
-from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
@@ -73,7 +73,7 @@ def make_savepoint(
         tables.write_seen_files()
         after("seen files")
         counts = held.counts(timeouts, len(committed.seen_files))
-        return writer.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {JAVA: java_version(spark)})
+        return writer.complete(SavepointKind.CANONICAL, counts, held.earliest_due_ms, {JAVA: jvm_version(spark)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _Tables:
             logs = number_groups(count_state_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
             self.target.after("logs of the key groups")
-            timeouts = read_timeouts(self.spark, state)
+            timeouts = read_state_timeouts(self.spark, state)
         columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
         self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
         return sum_counts(savepoint_table(self.spark, self.target.home, GROUP_LOGS)), len(timeouts)
