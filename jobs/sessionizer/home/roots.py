@@ -67,8 +67,9 @@ ALLOWED_DATA: Final = (
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
-_PATIENCE: Final = {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 2}}
-"""Limits of the waits of S3's client, in seconds. s3fs tries each call five times by itself."""
+CONNECTS_WITHIN_S: Final = 5
+ANSWERS_WITHIN_S: Final = 15
+"""Limit of the wait for the next bytes of an object store's answer. Its client then repeats the call."""
 _ON_AZURE: Final = "abfss"
 _AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
@@ -160,9 +161,8 @@ def _parse_uri(given: str, field: str) -> DataPath:
     text = given.rstrip("/")
     keep_clients_over_forks()
     try:
-        # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
-        limits: dict[str, Any] = {"config_kwargs": _PATIENCE} if object_store(text) is ObjectStore.S3 else {}
-        root = UPath(text) if parts.scheme in ON_HADOOP else UPath(text, use_listings_cache=False, **limits)
+        on_hadoop = parts.scheme in ON_HADOOP
+        root: UPath = UPath(text) if on_hadoop else UPath(text, **_client_options(object_store(text)))
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA} ({error})") from error
     if parts.scheme == _ON_AZURE and not root.storage_options.get("account_name"):
@@ -170,6 +170,23 @@ def _parse_uri(given: str, field: str) -> DataPath:
     if uri_of(root) != text:
         raise InvalidSpec(field, given, f"{ALLOWED_DATA}. Of this one fsspec understands {uri_of(root)}")
     return root
+
+
+def _client_options(store: ObjectStore | None) -> dict[str, Any]:
+    """Return the options of fsspec's client of ``store``: no old listing, and an end to its waits for an answer.
+
+    Each client repeats a call by itself. Azure's has no such limit for lists.
+    """
+    options: dict[str, Any] = {"use_listings_cache": False}
+    if store is ObjectStore.S3:
+        retries = {"total_max_attempts": 2}  # s3fs makes five of each
+        limits = {"connect_timeout": CONNECTS_WITHIN_S, "read_timeout": ANSWERS_WITHIN_S, "retries": retries}
+        options["config_kwargs"] = limits
+    elif store is ObjectStore.GCS:
+        from aiohttp import ClientTimeout  # noqa: PLC0415  only for such a root
+
+        options["requests_timeout"] = ClientTimeout(sock_connect=CONNECTS_WITHIN_S, sock_read=ANSWERS_WITHIN_S)
+    return options
 
 
 CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
