@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.records.approved_command import write_unless_abandoned
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
-from sessionizer.errors import ControlUnreachable, DiskFull, TransientError, UnwritablePath
+from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage
+from sessionizer.errors import ControlUnreachable, DamagedFile, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import mint_id
@@ -34,6 +35,8 @@ def is_transient(error: Exception) -> bool:
 @dataclass(slots=True)
 class Operation:
     """An operation on the stream of ``home``. ``record`` notes the stage that it has reached, as its file does.
+
+    Each note raises StreamMovedOn, and is not made, if a user gave the operation up before its first note.
 
     ``permit`` returns only while the stream's lease is known to be ours. It raises LeaseLost, ControlUnreachable.
     ``passes`` tells whether the next try may succeed after a failure. ``since``: begin of this try's work (epoch ms),
@@ -83,7 +86,7 @@ class Operation:
         A note that cannot be written is skipped, because the failure itself says more.
         """
         if self.record.outcome is None:
-            with suppress(ControlUnreachable, UnwritablePath, DiskFull):
+            with suppress(ControlUnreachable, UnwritablePath, DiskFull, DamagedFile):
                 self._write(self.record.failed(error))
 
     def abandon(self, error: Exception | None = None, *, by: str | None = None) -> None:
@@ -100,7 +103,7 @@ class Operation:
     def _write(self, record: OperationRecord) -> None:
         self.permit()
         self.record = record
-        write_operation(self.home, record)
+        write_unless_abandoned(self.home, record)
 
 
 def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None], *, by: str | None = None) -> None:

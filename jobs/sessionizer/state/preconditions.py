@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.records.approved_command import require_not_abandoned
 from sessionizer.control.records.operation_record import (
-    OPERATION_FILE,
     Ending,
     OperationRecord,
     OperationStage,
@@ -43,7 +43,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     active = active_lineage(home)
     if found is not None and found.outcome is Ending.DONE:
         return found
-    _require_not_abandoned(home, found)
+    require_not_abandoned(home, found)
     twin = _find_completed_approval(operations, record, active)
     if found is None and twin is not None:
         return twin
@@ -54,14 +54,6 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     if not _may_have_activated(home, current):
         _require_lineage(home, current, active, operations)
     return current
-
-
-def require_not_abandoned(home: StreamHome, record: OperationRecord) -> None:
-    """Raise StreamMovedOn if a user gave the operation up since it was approved. Reads one file.
-
-    Raises also DamagedFile, ControlUnreachable.
-    """
-    _require_not_abandoned(home, OPERATION_FILE.of(home, record.id).require())
 
 
 def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start_over: bool = False) -> None:
@@ -99,12 +91,6 @@ def find_changed_lineage(home: StreamHome, record: OperationRecord) -> str | Non
     if record.verb in IN_PLACE and active == record.lineage_from and _has_given_spec(home, record):
         return active
     return find_activated_lineage(home, record)
-
-
-def _require_not_abandoned(home: StreamHome, found: OperationRecord | None) -> None:
-    if found is not None and found.outcome is Ending.ABANDONED:
-        by = f" by {found.abandoned_by}" if found.abandoned_by else ""
-        raise StreamMovedOn(home.name, found.digest, f"{found.verb} {found.id} was abandoned{by}")
 
 
 def _find_completed_approval(

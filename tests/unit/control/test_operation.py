@@ -158,7 +158,7 @@ def test_one_that_is_over_leaves_no_stream_in_maintenance_wherever_it_is_killed(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.control.operation.write_operation", die)
+        patched.setattr("sessionizer.control.operation.write_unless_abandoned", die)
         with pytest.raises(Killed):
             run(home, finish)
     assert read_desired(home).state is DesiredState.STOPPED, "and a second run is to be typed, or not"

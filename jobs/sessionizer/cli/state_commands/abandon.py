@@ -19,6 +19,7 @@ from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, Exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
 from sessionizer.state.lineages.abandoned import remove_abandoned
@@ -80,18 +81,25 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
 def _abandon_unbegun(where: StreamHome, commands: Sequence[OperationRecord], by: str) -> str | None:
     """Abandon ``commands``, the newest first, before their first step. Raises LeaseHeld while one has the stream.
 
-    It takes no lease, because the driver whose end they wait for may have it.
+    It takes no lease, because the driver whose end they wait for may have it. The maintenance ends last, because a
+    command that has begun meanwhile needs it, and so does one that was approved meanwhile.
     """
-    give_back(where, commands[0], lambda: _require_no_command(where), by=by)
+    _require_no_command(where)
     if not all(abandon_unbegun(where, each, by) for each in commands):
         return _give_up(where, by)  # one has begun meanwhile
+    if not unbegun_commands(where):
+        give_back(where, commands[0], lambda: None, by=by)
     return "\n".join(dict.fromkeys(_describe_abandoned(where, each, by) for each in commands))
 
 
 def _end_maintenance(where: StreamHome, by: str) -> str:
-    """End a maintenance of an earlier release, which noted no command. Raises LeaseHeld while one has the stream."""
+    """End a maintenance that no command needs: of an earlier release, or of a killed ``abandon``.
+
+    Raises LeaseHeld while a command has the stream. A stream without a lineage becomes STOPPED, as in ``give_back``.
+    """
     _require_no_command(where)
-    afterwards = read_desired(where).afterwards or DesiredState.RUNNING
+    has_run = store_at(where.lineage_record).exists()
+    afterwards = (read_desired(where).afterwards or DesiredState.RUNNING) if has_run else DesiredState.STOPPED
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
     return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"
 

@@ -14,9 +14,14 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.approved_command import forget_approved, note_approved, unbegun_commands
+from sessionizer.control.records.approved_command import (
+    forget_approved,
+    note_approved,
+    require_not_abandoned,
+    unbegun_commands,
+)
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
+from sessionizer.control.records.operation_record import OPERATION_FILE, Ending, OperationStage, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import (
     goes_on_as_it_was,
@@ -26,7 +31,7 @@ from sessionizer.fleet.operation_words import (
 )
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.data_owner import require_own_home_of_lineage
-from sessionizer.state.preconditions import require_as_planned, require_not_abandoned
+from sessionizer.state.preconditions import require_as_planned
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import StepRunner
@@ -110,13 +115,14 @@ def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) 
 def _require_not_given_up(where: StreamHome, record: OperationRecord) -> None:
     """Raise StreamMovedOn if a user gave the command up while it waited for the driver's end.
 
-    The user has ended the maintenance. Another command that waits may have begun the next one, which is left to it.
+    The maintenance is ended, unless another command waits and needs it.
     """
+    found = OPERATION_FILE.of(where, record.id).require()
     try:
-        require_not_abandoned(where, record)
+        require_not_abandoned(where, found)
     except StreamMovedOn:
         if pending_operation(where) is None and not unbegun_commands(where):
-            give_back(where, record, lambda: None)
+            give_back(where, record, lambda: None, by=found.abandoned_by if found else None)
         raise
 
 

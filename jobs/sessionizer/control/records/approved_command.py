@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import (
     read_all,
     read_operations,
 )
-from sessionizer.errors import ControlUnreachable, DamagedFile
+from sessionizer.errors import ControlUnreachable, DamagedFile, StreamMovedOn
 from sessionizer.home.control_store import store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.record_file import ControlFile
@@ -67,3 +67,25 @@ def abandon_unbegun(home: StreamHome, command: OperationRecord, by: str) -> bool
     have_folder(OPERATION_FILE.folder(home), "the record of an operation")
     abandoned = replace(command, outcome=Ending.ABANDONED, abandoned_by=by)
     return OPERATION_FILE.of(home, command.id).create(abandoned)
+
+
+def write_unless_abandoned(home: StreamHome, record: OperationRecord) -> None:
+    """Write the record of a command at work, unless a user gave the command up before its first record.
+
+    The first record is created, as ``abandon_unbegun`` creates its own. So exactly one of the two is the first. From
+    then on only the owner of the lease writes it. Raises StreamMovedOn, UnwritablePath, DiskFull, ControlUnreachable,
+    DamagedFile.
+    """
+    have_folder(OPERATION_FILE.folder(home), "the record of an operation")
+    file = OPERATION_FILE.of(home, record.id)
+    if file.require() is None and file.create(record):
+        return
+    require_not_abandoned(home, file.require())
+    file.write(record)
+
+
+def require_not_abandoned(home: StreamHome, found: OperationRecord | None) -> None:
+    """Raise StreamMovedOn if the operation, read anew, was given up. None: it has no record so far."""
+    if found is not None and found.outcome is Ending.ABANDONED:
+        by = f" by {found.abandoned_by}" if found.abandoned_by else ""
+        raise StreamMovedOn(home.name, found.digest, f"{found.verb} {found.id} was abandoned{by}")
