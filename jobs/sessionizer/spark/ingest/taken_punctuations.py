@@ -45,9 +45,11 @@ class TakenPunctuations:
         """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
         committed = list_committed_batches(checkpoint) & list_begun_batches(checkpoint)
         taken = cls(folder, checkpoint, keep, max(committed, default=None))
-        if taken.swept is not None and any(name.endswith(".json") for name in list_names(folder)):
+        there = {name for name in list_names(folder) if name.endswith(".json")} if committed else set()
+        if taken.swept is not None and there:
             oldest = min(committed)
-            taken._remove(list_files_until(checkpoint, oldest, PUNCTUATIONS))
+            read = list_files_until(checkpoint, oldest, PUNCTUATIONS)  # all since the lineage began, mostly gone
+            taken._remove(uri for uri in read if _name(uri) in there)
             ends = [
                 read_planned_batch(checkpoint, each).last_file_offset(PUNCTUATIONS) for each in (oldest, taken.swept)
             ]
@@ -72,4 +74,8 @@ class TakenPunctuations:
 
     def _remove(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            remove_data(self.folder / uri.rpartition("/")[2])
+            remove_data(self.folder / _name(uri))
+
+
+def _name(uri: str) -> str:
+    return uri.rpartition("/")[2]

@@ -8,17 +8,16 @@ from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.disk.bounded_log import BoundedLog
-from sessionizer.home.disk.disk_space import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
 from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
 from sessionizer.spark.driver.housekeeping.lookups import Lookups
 from sessionizer.spark.driver.housekeeping.positions_watch import PositionsWatch
+from sessionizer.spark.driver.housekeeping.punctuation_removal import PunctuationRemoval
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
-from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spark.sinks.change_watch import ChangeWatch
 
@@ -45,7 +44,7 @@ class Housekeeping:
         self._prepared, self._heartbeat, self._say = prepared, prepared.heartbeat, say
         self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
-        self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
+        self._removal = PunctuationRemoval(self._punctuations, prepared.home.checkpoint(prepared.lineage), say)
         self._positions, self._lookups = PositionsWatch(prepared), Lookups(prepared)
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
         self._next_folder = 0
@@ -109,22 +108,13 @@ class Housekeeping:
         return announcer
 
     def _is_store_due(self) -> bool:
-        committed = self._heartbeat.beat.batch_id
         is_folder_due = self._folder is not None and epoch_ms() >= self._next_folder
-        return self._changes.is_due or is_folder_due or committed not in (None, self._taken.swept)
+        return self._changes.is_due or is_folder_due or self._removal.is_due(self._heartbeat.beat.batch_id)
 
     def _look_at_store(self) -> None:
-        self._remove_taken_punctuations()
+        self._removal.remove(self._heartbeat.beat.batch_id)
         self._look_at_folder()
         self._changes.look()
-
-    def _remove_taken_punctuations(self) -> None:
-        """Remove punctuations that were read. A failure costs disk space, not the stream."""
-        try:
-            self._taken.sweep(self._heartbeat.beat.batch_id)
-        except (OSError, StoreUnreachable) as error:
-            self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
-            self._taken.swept = self._heartbeat.beat.batch_id
 
     def _announce_timeouts(self) -> None:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
