@@ -12,7 +12,7 @@ from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.streams import one_stream
-from sessionizer.lineage.canary.canary_record import read_canary
+from sessionizer.lineage.canary.canary_record import promote_lineage, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.drive import drive
@@ -104,6 +104,24 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     (done,) = read_operations(home)
     assert (done.outcome, done.lineage_to, failed.stage.lineage) == (Ending.DONE, failed.first, failed.first)
     assert opened(home.lineage(failed.second).checkpoint).exists(), "the one that failed is kept"
+
+
+def test_a_lineage_that_is_promoted_while_its_rollback_begins_is_kept(failed: Failed) -> None:
+    """The driver has read the canary, and starts Spark."""
+
+    def promote(line: str) -> None:
+        said.append(line)
+        if "rolling back" in line:
+            promote_lineage(home, "ann")
+
+    home, said = failed.stage.stream_home, list[str]()
+    lease = acquire(home, "next")
+    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), promote)
+    assert said[-1].startswith("no rollback")
+    (given_up,) = read_operations(home)
+    assert (given_up.outcome, given_up.lineage_to, failed.stage.lineage) == (Ending.ABANDONED, None, failed.second)
+    roll_back_if_due(home, lease, DriverOptions("next", master="local[2]"), promote)
+    assert len(said) == 2, "nor does the next driver roll back"
 
 
 @pytest.mark.long

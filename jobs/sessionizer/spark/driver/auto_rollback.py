@@ -6,6 +6,7 @@ is killed anywhere, the next driver resumes it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
@@ -13,19 +14,23 @@ from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.errors import StreamMovedOn
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active
+from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active, read_canary
+from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.checkpoint_record import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.failures.retries import is_transient_failure
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.steps import PointOfNoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.control.execution import Step
     from sessionizer.control.lease.lease import Lease
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
 
 def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
     """Roll back to the lineage before if the active one failed its canary and the user approved a rollback.
+
+    A user may promote the lineage meanwhile, because Spark takes long to start. Then it is kept.
 
     Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
     """
@@ -49,11 +56,37 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
-        runner = RollbackRunner(spark=spark, home=home, say=say)
+        runner = CanaryRollbackRunner(spark=spark, home=home, say=say)
         record = begun or _approve_rollback(runner)
-        with RunReporter(lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say):
-            done = execute(Operation(home, record, lease.check, is_transient_failure), runner)
+        try:
+            with RunReporter(
+                lambda: command_run(home, record.verb, record.id, record.begun_at, record.lineage_from), say
+            ):
+                done = execute(Operation(home, record, lease.check, is_transient_failure), runner)
+        except StreamMovedOn as promoted:
+            say(f"no rollback: {promoted.cause}")
+            return
     say(f"back in lineage {done.lineage_to} ({done.seconds} s). Lineage {record.lineage_from} is kept for inspection")
+
+
+@dataclass(kw_only=True)
+class CanaryRollbackRunner(RollbackRunner):
+    """Runner of the rollback of a failed canary, which a promotion prevents up to the point of no return.
+
+    A promotion is refused once the rollback has a record, and this looks for one after that. So none is overlooked.
+    """
+
+    def run(self, step: Step, operation: Operation) -> str | None:
+        """Run a step. Raises StreamMovedOn, before a row is deleted, if the lineage was promoted meanwhile."""
+        if isinstance(step, PointOfNoReturn):
+            self._require_not_promoted(operation.record)
+        return super().run(step, operation)
+
+    def _require_not_promoted(self, record: OperationRecord) -> None:
+        canary = read_canary(self.home, record.lineage_from)
+        if canary is not None and canary.outcome is CanaryOutcome.PROMOTED:
+            cause = f"{canary.course.by} promoted lineage {record.lineage_from}"
+            raise StreamMovedOn(self.home.name, record.digest, cause)
 
 
 def _find_begun_rollback(home: StreamHome) -> OperationRecord | None:
