@@ -113,7 +113,7 @@ def hold_lease(
             yield lease
         lease.check()
     finally:
-        _give_back(lease)
+        end_job(lease)
     end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
 
 
@@ -122,8 +122,8 @@ def _is_taken_by_a_command(error: Exception) -> bool:
     return isinstance(error, LeaseHeld) and is_command(error.uid)
 
 
-def _give_back(lease: Lease) -> None:
-    """Write the job's exit record and release its lease.
+def end_job(lease: Lease) -> None:
+    """Write the exit record of the job that has the ``lease``, and release it.
 
     Without the record a supervisor would take the job for a killed driver, and send a notification. If the lease is
     lost no record is written, because another try of the same job may own the lease and be at work.

@@ -13,12 +13,20 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands import abandon
 from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.control.lease.lease import Lease, acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.approved_command import abandon_unbegun, note_approved, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, read_operations
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    OperationStage,
+    read_operations,
+    write_operation,
+)
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
 from sessionizer.lineage.active import start_lineage
+from support.faults.lost_lease import lose_lease
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
@@ -177,3 +185,22 @@ def test_abandon_leaves_a_command_that_was_approved_meanwhile_its_maintenance(
     assert type_abandon(platform) is None
     assert read_desired(home).state is DesiredState.MAINTENANCE
     assert unbegun_commands(home) == [later]
+
+
+def test_abandon_that_was_overtaken_by_itself_does_not_give_the_others_lease_up(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the same uid, because both are of the same operation."""
+
+    def type_again_elsewhere(where: StreamHome) -> None:
+        lose_lease(where)
+        leases.append(acquire(where, f"abandon-{pending.id}"))
+
+    pending = approved(home).record_step(OperationStage.STOPPED)
+    write_operation(home, pending)
+    leases: list[Lease] = []
+    monkeypatch.setattr(abandon, "remove_abandoned", type_again_elsewhere)
+    assert type_abandon(platform) is None
+    leases[0].check()
+    with pytest.raises(LeaseHeld):
+        acquire(home, "driver-1")

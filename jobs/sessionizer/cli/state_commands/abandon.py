@@ -12,13 +12,14 @@ from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  rea
 from sessionizer.cli.terminal import say
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.maintenance import end_job
 from sessionizer.control.operation import Operation, give_back
 from sessionizer.control.records.approved_command import abandon_unbegun, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
-from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.clock import moment_text
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
@@ -62,8 +63,7 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
     Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only continue.
     """
     require_abandonable(where, pending)
-    uid = f"abandon-{pending.id}"
-    lease = acquire(where, uid, say=say)
+    lease = acquire(where, f"abandon-{pending.id}", say=say)
     try:
         found = pending_operation(where)
         if found is None or found.id != pending.id:
@@ -73,8 +73,7 @@ def _abandon(where: StreamHome, pending: OperationRecord, by: str) -> str:
         remove_abandoned(where)
         remove_tree(where.seeds / found.id)
     finally:
-        write_exit(where, ExitRecord(uid, epoch_ms(), ExitOutcome.STOPPED))
-        lease.release()
+        end_job(lease)
     return _describe_abandoned(where, found, by)
 
 

@@ -61,7 +61,7 @@ class CanaryRecord:
 
     @property
     def outcome(self) -> CanaryOutcome | None:
-        """Outcome, None while the canary is open."""
+        """CanaryOutcome, None while the canary is open."""
         return self.course.outcome
 
     @property
