@@ -34,7 +34,7 @@ CONTROL_FILES = {
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "left_out.json", "source.json", "checkpoint.json", "fingerprint.json",
-    "origin.json", "migrations.json", "trial.json",
+    "origin.json", "migrations.json", "trial.json", "promoted.json",
 }  # fmt: skip
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "open_sessions": "open_sessions.json",

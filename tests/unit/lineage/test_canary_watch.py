@@ -15,12 +15,15 @@ from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFail
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import KEPT, BatchLog
+from sessionizer.lineage.canary import canary_watch
 from sessionizer.lineage.canary.canary_record import (
     CANARY_FILE,
+    CanaryRecord,
     begin_canary,
     canary_of_active,
     promote_lineage,
     read_canary,
+    write_canary,
 )
 from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
@@ -159,6 +162,34 @@ def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> 
     promote_lineage(home, "ann")
     watch.judge(bring(home, watch.canary.lineage, quarantined=200))
     assert watch.canary.outcome is CanaryOutcome.PROMOTED
+
+
+def test_a_promotion_between_the_look_and_the_verdict_of_a_driver_holds(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def promote_first(where: StreamHome, canary: CanaryRecord) -> None:
+        promote_lineage(where, "ann")
+        write_canary(where, canary)
+
+    watch = begun(home, "a")
+    monkeypatch.setattr(canary_watch, "write_canary", promote_first)
+    watch.judge(bring(home, watch.canary.lineage, quarantined=200))
+    kept = read_canary(home, watch.canary.lineage)
+    assert kept is not None
+    assert kept == watch.canary
+    assert (kept.outcome, kept.course.by, kept.goes_back) == (CanaryOutcome.PROMOTED, "ann", False)
+    assert CanaryWatch.begun_by(home, "b") is None, "the next driver goes on"
+
+
+def test_a_promotion_is_of_one_canary_of_a_lineage(home: StreamHome) -> None:
+    """An apply in place may begin another one."""
+    promote_lineage(home, "ann")
+    lineage = active(home)
+    canary = read_canary(home, lineage)
+    assert canary is not None
+    course = replace(canary.course, begun_at=canary.course.begun_at + 1, outcome=None)
+    write_canary(home, replace(canary, course=course))
+    assert begun(home, "a").canary.outcome is None
 
 
 def test_a_stream_that_no_verb_moved_is_on_no_canary(tmp_path: Path) -> None:

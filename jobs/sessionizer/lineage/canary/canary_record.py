@@ -1,4 +1,8 @@
-"""``trial.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome."""
+"""``trial.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome.
+
+A promotion is in ``promoted.json`` as well, because a driver or supervisor that judges at that moment replaces
+``trial.json``.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ class CanaryRecord:
 
     @property
     def outcome(self) -> CanaryOutcome | None:
-        """CanaryOutcome, None while the canary is open."""
+        """Outcome, None while the canary is open."""
         return self.course.outcome
 
     @property
@@ -97,6 +101,29 @@ class CanaryRecord:
 CANARY_FILE: Final = LineageFile("trial.json", CanaryRecord)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promotion(JsonRecord):
+    """The promotion, ``by`` a user ``at`` a time, of the canary that was ``begun_at`` then. Times are epoch ms.
+
+    A lineage that is changed in place has a canary more than once.
+    """
+
+    begun_at: int
+    by: str
+    at: int
+
+    def applied_to(self, canary: CanaryRecord) -> CanaryRecord:
+        """Return the ``canary`` as promoted, if it is the one that was promoted."""
+        course = canary.course
+        if course.begun_at != self.begun_at or course.outcome is CanaryOutcome.PROMOTED:
+            return canary
+        return replace(canary, course=replace(course, outcome=CanaryOutcome.PROMOTED, decided_at=self.at, by=self.by))
+
+
+PROMOTION_FILE: Final = LineageFile("promoted.json", Promotion)
+"""Only users write it, so that nothing overwrites their decision."""
+
+
 def begin_canary(home: StreamHome, lineage: str, verb: str, before: str | None, terms: CanaryTerms) -> None:
     """Make ``lineage`` a canary before it becomes active, compared with the active one's batches so far.
 
@@ -125,7 +152,10 @@ def write_canary(home: StreamHome, canary: CanaryRecord) -> None:
 def read_canary(home: StreamHome, lineage: str) -> CanaryRecord | None:
     """Read the record, None for a lineage that was never a canary. Raises DamagedFile."""
     kept = CANARY_FILE.of(home, lineage).require()
-    return None if kept is None else replace(kept, lineage=lineage)
+    if kept is None:
+        return None
+    canary, promotion = replace(kept, lineage=lineage), PROMOTION_FILE.of(home, lineage).require()
+    return canary if promotion is None else promotion.applied_to(canary)
 
 
 def canary_of_active(home: StreamHome) -> CanaryRecord | None:
@@ -151,7 +181,10 @@ def promote_lineage(home: StreamHome, by: str) -> str:
     if canary.is_settled:
         how = "was promoted" if canary.outcome is CanaryOutcome.PROMOTED else "passed its canary"
         return f"lineage {canary.lineage} of stream {home.name} needs no promotion: it {how} already"
-    write_canary(home, canary.decided(CanaryOutcome.PROMOTED, canary.course.reason, by))
+    promoted = canary.decided(CanaryOutcome.PROMOTED, canary.course.reason, by)
+    promotion = Promotion(begun_at=canary.course.begun_at, by=by, at=epoch_ms())
+    PROMOTION_FILE.of(home, canary.lineage).write(promotion)
+    write_canary(home, promoted)  # earlier releases read only this
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} continues with lineage {canary.lineage}, promoted by {by}"

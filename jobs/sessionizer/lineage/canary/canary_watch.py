@@ -79,6 +79,8 @@ class CanaryWatch:
             return
         self.canary = self.canary.decided(verdict.outcome, verdict.reason)
         write_canary(self.home, self.canary)
+        if self._was_promoted():
+            return
         said = verdict.reason or ""
         add_mark(
             self.home,
