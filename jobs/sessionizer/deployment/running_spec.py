@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import DESIRED_FILE
+from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
 from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
@@ -29,6 +29,7 @@ from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.decisions import Change, Decisions
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -39,7 +40,7 @@ EDITED_AGAIN: Final = "the file was changed once more after that was approved: a
 
 @dataclass(frozen=True, slots=True)
 class RunningSpec:
-    """The ``spec`` that a driver runs by.
+    """The ``spec`` that a driver runs by, as chosen when the desired state of ``desired_at`` (epoch ms) held.
 
     ``before``: the spec that the lineage ran by so far, None if it is unknown. ``applied``: the changes of this start.
     ``pending``: the changes in the file that wait for a user. ``remark``: a further line for the user.
@@ -47,6 +48,7 @@ class RunningSpec:
 
     spec: StreamSpec
     record: LineageSpec
+    desired_at: int
     before: Decisions | None = None
     applied: tuple[Change, ...] = ()
     pending: tuple[Change, ...] = ()
@@ -56,6 +58,13 @@ class RunningSpec:
     def is_news(self) -> bool:
         """Whether it must be recorded for the lineage."""
         return self.record.since == 0 or bool(self.applied)
+
+    def new_record(self) -> LineageSpec:
+        """Make the record of a lineage that begins to run by it. It uses up the approvals until the choice.
+
+        A later approval is the next driver's, because this one may have chosen half a minute ago.
+        """
+        return LineageSpec(document_of(self.spec), epoch_ms(), self.desired_at)
 
     def lines(self) -> list[str]:
         """Describe the changes and the remark, a line for each. There is none if the stream runs by its file."""
@@ -70,23 +79,24 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
 
     Raises DamagedFile, and the error of the file if there is no other spec to run by.
     """
-    lineage = active_lineage(home)
+    lineage, desired = active_lineage(home), DESIRED_FILE.of(home).examine().value or Desired(DesiredState.RUNNING)
     record = SPEC_FILE.of(home, lineage).require() if lineage else None
     if lineage is None or record is None:
-        return _use_file(file)
+        return _use_file(file, desired)
     if file.spec is None:
         if apply:
             file.required()
         spec = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
         remark = f"runs with its recorded spec, because its file is broken: {file.problem}"
-        return RunningSpec(spec, record, list_decisions(record.document), remark=remark)
-    return _reconcile_with_lineage(home, lineage, record, file.spec, apply=apply)
+        return RunningSpec(spec, record, desired.at, list_decisions(record.document), remark=remark)
+    recorded_in = SPEC_FILE.of(home, lineage).path
+    return _reconcile_with_lineage(record, recorded_in, file.spec, desired, apply=apply)
 
 
 def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
     """Record that the lineage runs by this spec from now on. Raises UnwritablePath."""
     if running.is_news:
-        write_lineage_spec(home, lineage, new_record(home, running.spec))
+        write_lineage_spec(home, lineage, running.new_record())
 
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
@@ -165,23 +175,22 @@ def _keeping(fields: list[str], changes: tuple[Change, ...]) -> str:
     return f", or keep {kept}: write it into the file"
 
 
-def _use_file(file: SpecFile) -> RunningSpec:
+def _use_file(file: SpecFile, desired: Desired) -> RunningSpec:
     """Take the file's spec, because this is the first start, or the lineage's record was removed."""
     spec = file.required()
-    return RunningSpec(spec, LineageSpec(document_of(spec)))
+    return RunningSpec(spec, LineageSpec(document_of(spec)), desired.at)
 
 
 def _reconcile_with_lineage(
-    home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool
+    record: LineageSpec, recorded_in: ControlPath, spec: StreamSpec, desired: Desired, *, apply: bool
 ) -> RunningSpec:
     before = list_decisions(record.document)
     changes = changes_between(before, decisions_of(spec))
-    desired = DESIRED_FILE.of(home).examine().value
-    approved = desired.approved if desired is not None and desired.at != record.desired_at else None
+    approved = desired.approved if desired.at != record.desired_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
-        return RunningSpec(spec, record, before, applied=changes)
-    kept = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
-    return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)
+        return RunningSpec(spec, record, desired.at, before, applied=changes)
+    kept, remark = parse_recorded_spec(record.document, recorded_in), EDITED_AGAIN if changes and approved else None
+    return RunningSpec(kept, record, desired.at, before, pending=changes, remark=remark)
 
 
 def list_named_variables(home: StreamHome, streams: Path) -> frozenset[str]:

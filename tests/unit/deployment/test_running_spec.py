@@ -110,6 +110,24 @@ def test_an_approval_is_of_one_spec_and_used_up_by_it(home: StreamHome, tmp_path
     assert reverted.remark is None
 
 
+def test_an_approval_that_is_given_while_a_driver_starts_is_the_next_drivers(home: StreamHome, tmp_path: Path) -> None:
+    """The driver chooses its spec before it starts Spark, and records it after that."""
+    approve(home, tmp_path / "streams", rules__gap_timeout="31 minutes")
+    running = choose_spec(home, file(rules__gap_timeout="31 minutes"), apply=False)
+    approve(home, tmp_path / "streams", rules__gap_timeout="32 minutes")
+    note_spec(home, active_lineage(home) or "", running)
+    assert start(home, file(rules__gap_timeout="32 minutes")).spec == spec(rules__gap_timeout="32 minutes")
+
+
+def test_an_approval_that_is_given_during_the_first_start_is_the_next_drivers(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "visits")
+    home.prepare()
+    running = choose_spec(home, file(), apply=False)
+    approve(home, tmp_path / "streams", rules__gap_timeout="32 minutes")
+    start_lineage(home, spec=running.new_record())
+    assert start(home, file(rules__gap_timeout="32 minutes")).spec == spec(rules__gap_timeout="32 minutes")
+
+
 def test_a_later_wish_takes_an_approval_back(home: StreamHome, tmp_path: Path) -> None:
     approve(home, tmp_path / "streams", rules__gap_timeout="31 minutes")
     write_desired(home, DesiredState.STOPPED, by="ops", why="")

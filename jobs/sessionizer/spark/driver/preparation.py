@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.control.records.airflow_records import bundle_of_watch
-from sessionizer.deployment.running_spec import new_record, note_spec
+from sessionizer.deployment.running_spec import note_spec
 from sessionizer.launch.local_settings import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
@@ -96,7 +96,7 @@ class Preparation:
 
     def _lineage_to_go_on_in(self, active: str | None) -> str:
         if active is None:
-            return start_lineage(self.home, spec=new_record(self.home, self.running.spec))
+            return start_lineage(self.home, spec=self.running.new_record())
         note_spec(self.home, active, self.running)
         return active
 
