@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.lease.watch import holder_beats
-from sessionizer.control.records.desired_state import DesiredState, end_maintenance, write_desired
+from sessionizer.control.records.desired_state import (
+    Desired,
+    DesiredState,
+    begin_maintenance,
+    end_maintenance,
+    read_desired,
+)
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, request_stop, write_exit
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import pending_operation
@@ -71,12 +77,16 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A job: its ``uid``, its user (``by``), the reason (``why``), and the desired state ``afterwards``."""
+    """A job: its ``uid``, its user (``by``), the reason (``why``), and the desired state ``afterwards``.
+
+    ``found``: the desired state by which that was decided, None for the present one.
+    """
 
     uid: str
     by: str
     why: str
     afterwards: DesiredState
+    found: Desired | None = None
 
 
 @contextmanager
@@ -99,7 +109,7 @@ def hold_lease(
     state is set back, unless an operation is pending or another command has the lease. Raises LeaseLost if another
     process took the lease. That process sets the desired state.
     """
-    write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
+    begin_maintenance(home, job.found or read_desired(home), job.afterwards, by=job.by, why=job.why)
     try:
         lease = _take_lease(home, job, wait_s, say, permit)
     except (TransientError, StreamMovedOn):

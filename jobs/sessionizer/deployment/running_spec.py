@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
+from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
@@ -79,7 +79,7 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
 
     Raises DamagedFile, and the error of the file if there is no other spec to run by.
     """
-    lineage, desired = active_lineage(home), DESIRED_FILE.of(home).examine().value or Desired(DesiredState.RUNNING)
+    lineage, desired = active_lineage(home), examine_desired(home).value or Desired(DesiredState.RUNNING)
     record = SPEC_FILE.of(home, lineage).require() if lineage else None
     if lineage is None or record is None:
         return _use_file(file, desired)
@@ -101,7 +101,7 @@ def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
     """Make the record of a lineage that begins to run by ``spec`` now. It uses up every approval given so far."""
-    desired = DESIRED_FILE.of(home).examine().value
+    desired = examine_desired(home).value
     return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.listeners import hookimpl
 
 from sessionizer.control.records.airflow_records import WATCH_FILE
-from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState
+from sessionizer.control.records.desired_state import DesiredState, examine_desired
 from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.platform_home import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
@@ -86,7 +86,7 @@ def _stop(dag_id: str, run_id: str, why: str) -> None:
     if home is None:
         return
     home.prepare()
-    watch, desired = WATCH_FILE.of(home).read(), DESIRED_FILE.of(home).examine().value
+    watch, desired = WATCH_FILE.of(home).read(), examine_desired(home).value
     if watch is not None and watch.is_past(run_id):
         log.info("%s: the run is over, its stream is left as it is", why)
     elif desired is None or desired.state is not DesiredState.STOPPED:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Health, Problem
-from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
+from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import describe_duration, epoch_ms
@@ -132,7 +132,7 @@ class HealthWatch:
     def look(self) -> HealthUpdate:
         """Examine the stream now. Never raises."""
         now_ms, beat = epoch_ms(), HEARTBEAT_FILE.of(self._home).read()
-        desired = DESIRED_FILE.of(self._home).examine().value or Desired(DesiredState.RUNNING)
+        desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
         record = self._unwritten or SUPERVISION_FILE.of(self._home).read()
         told = record is not None and (record.waiting_told or record.given_up)

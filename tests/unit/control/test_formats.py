@@ -112,7 +112,7 @@ def rewritten(path: ControlPath, **changes: object) -> dict[str, Any]:
 def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
     lineage = written_by_all(home)
     files = own_files(home, lineage)
-    assert len(files) == 26
+    assert len(files) == 27
     for path in files:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path

@@ -27,10 +27,10 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
 
 
 CONTROL_FILES = {
-    "desired.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json", "health.json", "watch.json",
-    "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json", "compaction.json",
-    "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json", "stop.a",
-    "left_out/a.json", "approved_commands/a.json",
+    "desired.json", "desired_by_user.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json",
+    "health.json", "watch.json", "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json",
+    "compaction.json", "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json",
+    "stop.a", "left_out/a.json", "approved_commands/a.json",
 }  # fmt: skip
 LINEAGE_FILES = {
     "spec.json", "types.json", "drained.json", "left_out.json", "source.json", "checkpoint.json", "fingerprint.json",

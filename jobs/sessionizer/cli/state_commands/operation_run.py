@@ -36,6 +36,7 @@ from sessionizer.state.preconditions import require_as_planned
 if TYPE_CHECKING:
     from sessionizer.control.execution import StepRunner
     from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
@@ -54,8 +55,9 @@ def carry_out(
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
         if current.outcome is Ending.DONE:
             return current
-        wanted = _wanted_afterwards(where, current)
-        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted)
+        desired = read_desired(where)
+        wanted = _wanted_afterwards(desired, current)
+        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, wanted, desired)
         note_approved(where, replace(current, wanted=wanted))
         with hold_lease(where, job, wait_s, say, lambda: _require_not_given_up(where, record)) as lease:
             done = _run_under_lease(where, replace(current, wanted=wanted), lease, runner, asked_at)
@@ -72,9 +74,8 @@ def carry_out(
     return done
 
 
-def _wanted_afterwards(where: StreamHome, record: OperationRecord) -> DesiredState:
+def _wanted_afterwards(desired: Desired, record: OperationRecord) -> DesiredState:
     """Return the desired state after the command: a user's newer one, such as of a stop between two tries."""
-    desired = read_desired(where)
     return record.wanted if desired.state is DesiredState.MAINTENANCE else desired.state
 
 

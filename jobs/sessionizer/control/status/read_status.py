@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.start_problem import VAGUE, find_start_problem
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.desired_state import DESIRED_FILE, Desired, DesiredState
+from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, stop_requested
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.launch_record import LaunchRecord, own_file, read_launch
@@ -51,7 +51,7 @@ def read_driver(
     lease = read_lease(home)
     process = lease.process if lease else None
     alive = is_alive(process) if process else None
-    desired, heartbeat = DESIRED_FILE.of(home).examine(), HEARTBEAT_FILE.of(home).examine()
+    desired, heartbeat = examine_desired(home), HEARTBEAT_FILE.of(home).examine()
     subject = uid or (lease.uid if lease else None)
     ended: Reading[ExitRecord] = EXIT_FILE.of(home, subject).examine() if subject else Reading()
     owner: Reading[LeaseRecord] = lease_file(home, lease.token).examine() if lease else Reading()
