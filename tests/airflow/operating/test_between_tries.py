@@ -47,7 +47,7 @@ from pathlib import Path
 from sessionizer.cli.app import tell
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Reached, pending_operation
+from sessionizer.control.records.operation_record import OperationStage, pending_operation
 from sessionizer.errors import ControlUnreachable, InvalidSpec, SessionizerError
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
@@ -57,7 +57,7 @@ home, trouble = StreamHome.of(Path({home!r}), "clicks"), Path({home!r}) / "troub
 
 
 def work(step, operation):
-    operation.reached(Reached.STOPPED)
+    operation.reached(OperationStage.STOPPED)
     if trouble.exists():
         kind = trouble.read_text()
         raise ControlUnreachable("s3://lake", "timed out") if kind == "passing" else InvalidSpec("x", 1, "2")
