@@ -5,10 +5,10 @@ import { Changes } from '/assets/changes.js';
 import { el, show } from '/assets/dom.js';
 import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
 import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
-import { EVERY_MS, PATIENCE_MS } from '/assets/feed.js';
+import { EVERY_MS, Feed, PATIENCE_MS } from '/assets/feed.js';
 import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
 import { FleetView, stateText } from '/assets/fleet.js';
-import { chartsOf, closedSeries } from '/assets/stream.js';
+import { barKey, chartsOf, closedSeries } from '/assets/stream.js';
 import { Timeline } from '/assets/timeline.js';
 
 export const tests = {};
@@ -132,7 +132,7 @@ test('an answer that another user gave first is told as theirs', async () => {
   changes.node.remove();
 });
 function changesOf(mayAnswer) {
-  const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer);
+  const changes = new Changes({ base: '', runs: async () => [], look: async () => null }, 'clicks', mayAnswer, async () => {});
   changes.end();
   document.body.append(changes.node);
   return changes;
@@ -153,6 +153,19 @@ test('focus stays in a card while others come and change, and when itself change
   equal([document.activeElement === focused, document.activeElement === changes.node.lastChild.querySelector('.link')], [false, true]);
   changes.node.remove();
 });
+test('the page has what a step made before its card says that it is done', async () => {
+  const changes = changesOf([]);
+  const seen = [];
+  changes.refresh = async () => seen.push(changes.node.textContent);
+  const made = { conf: { verb: 'savepoint' }, state: 'success' };
+  changes.shown.set('1', change('1', { run: { ...change('1').run, ...made, state: 'running' } }));
+  changes.airflow.look = async (run) => change('1', { run: { ...run, ...made }, states: { savepoint: 'success' } });
+  await changes.look();
+  await changes.look();
+  equal(seen.map((text) => text.includes('done')), [false]);
+  equal(changes.node.textContent.includes('savepoint: done'), true);
+  changes.node.remove();
+});
 test('only plans of the DAGs that a user may answer have buttons', () => {
   const plan = { created_at: 'now', subject: 's', body: '' };
   const buttons = ['operate', 'upgrade'].map((dag) => {
@@ -168,6 +181,24 @@ test('a stream is started or stopped, and a canary promoted or rejected', () => 
   const keys = (facts) => actionsOf(facts).map(({ key }) => key);
   equal([keys({ row: row({}), canary: true }).slice(0, 1), keys({ row: row({ desired: { state: 'STOPPED' } }), canary: false }).slice(0, 1)], [['stop'], ['start']]);
   equal([true, false].map((canary) => keys({ row: row({}), canary }).filter((key) => key === 'promote' || key === 'rollback')), [['promote', 'rollback'], ['rollback']]);
+});
+test('the actions are drawn anew when a savepoint takes the place of another', () => {
+  const found = (...ids) => ({ may: {}, row: row({}), canary: false, savepoints: ids.map((savepoint) => ({ savepoint })) });
+  equal([barKey(found('a', 'b')) === barKey(found('a', 'b')), barKey(found('a', 'b')) === barKey(found('b', 'c'))], [true, false]);
+});
+test('a late answer does not replace that to a later request', async () => {
+  const [ask, answers] = [window.fetch, []];
+  window.fetch = () => new Promise((answer) => answers.push((at) => answer({ ok: true, json: async () => ({ at }) })));
+  const told = [];
+  const feed = new Feed(() => 'x', ({ document: found }) => told.push(found.at));
+  const later = feed.ask();
+  answers[1](2);
+  await later;
+  answers[0](1);
+  await new Promise((done) => setTimeout(done));
+  window.fetch = ask;
+  feed.end();
+  equal([told, feed.document.at], [[2], 2]);
 });
 test('an action without the right says which DAG it needs', () => {
   const found = { may: {}, host: { operate: 'sessionizer.operate' }, row: row({}), savepoints: [] };

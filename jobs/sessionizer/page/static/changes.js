@@ -7,10 +7,12 @@ const EVERY_MS = 3000;
 const QUIET_MS = 10000; // while nothing is under way
 const READ_FIRST_MS = 3000; // Airflow may lose an answer that comes within a second of the question
 
+const stepWords = (change) => (change ? stepsOf(change).steps.map(({ word }) => word).join() : '');
+
 export class Changes {
-  // `mayAnswer`: ids of the DAGs whose plans the user may answer
-  constructor(airflow, stream, mayAnswer) {
-    Object.assign(this, { airflow, stream, mayAnswer });
+  // `mayAnswer`: ids of the DAGs whose plans the user may answer. `refresh` asks for the rest of the page again
+  constructor(airflow, stream, mayAnswer, refresh) {
+    Object.assign(this, { airflow, stream, mayAnswer, refresh });
     this.node = el('section', { class: 'changes', 'aria-label': 'Changes under way', 'aria-live': 'polite' });
     this.shown = new Map(); // by the run's id, also those that ended while the page was open
     this.since = new Map(); // by the run's id: when its plan was shown first
@@ -45,9 +47,10 @@ export class Changes {
     const open = [...this.shown.values()].filter((change) => !stepsOf(change).isOver).map((change) => change.run);
     const known = new Set(open.map((run) => run.dag_run_id));
     const found = (await this.airflow.runs(this.stream)).filter((run) => !known.has(run.dag_run_id));
-    for (const change of await Promise.all([...found, ...open].map((run) => this.airflow.look(run)))) {
-      if (change) this.shown.set(change.run.dag_run_id, change);
-    }
+    const looked = (await Promise.all([...found, ...open].map((run) => this.airflow.look(run)))).filter(Boolean);
+    // a user who reads that a savepoint is done can restore it: the page has what a step made before its card says so
+    if (looked.some((change) => stepWords(change) !== stepWords(this.shown.get(change.run.dag_run_id)))) await this.refresh();
+    for (const change of looked) this.shown.set(change.run.dag_run_id, change);
     this.render();
   }
 

@@ -10,6 +10,7 @@ export class Feed {
     this.failure = null;
     this.since = null;
     this.timer = null;
+    this.asked = 0;
     this.onVisible = () => !document.hidden && this.ask();
     document.addEventListener('visibilitychange', this.onVisible);
     this.ask();
@@ -18,15 +19,18 @@ export class Feed {
   async ask() {
     clearTimeout(this.timer);
     if (this.ended) return;
+    const number = (this.asked += 1);
+    const isOvertaken = () => this.ended || number !== this.asked; // the answer to a later request is newer
     try {
       const answer = await fetch(this.address(), { credentials: 'same-origin', signal: AbortSignal.timeout(PATIENCE_MS) });
       const body = await answer.json().catch(() => ({}));
+      if (isOvertaken()) return;
       if (!answer.ok) this.fail(answer.status, body.message || '');
       else this.succeed(body);
     } catch {
+      if (isOvertaken()) return;
       this.fail(0, '');
     }
-    if (this.ended) return;
     this.told(this);
     if (!document.hidden) this.timer = setTimeout(() => this.ask(), EVERY_MS);
   }

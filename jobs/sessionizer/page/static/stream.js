@@ -16,6 +16,9 @@ const SPANS = [['1 h', HOUR], ['6 h', 6 * HOUR], ['24 h', 24 * HOUR], ['7 d', 16
 const PARTS = ['head', 'acts', 'facts', 'found', 'none', 'chosen', 'marks', 'lineages', 'links'];
 const perBatch = (name) => (point) => (point.batches ? point[name] / point.batches : null);
 const ENDED_BY = 'ended_by_';
+// A count would stay if one savepoint is made and another deleted.
+const idsOf = (savepoints) => savepoints.map(({ savepoint }) => savepoint);
+export const barKey = ({ may, row, canary, savepoints }) => JSON.stringify([may, row.live, row.desired, canary, idsOf(savepoints)]);
 const DRAWN_FIRST = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes'];
 
 // The series of closed sessions, one for each reason in the fields of the history.
@@ -72,7 +75,7 @@ export class StreamView {
     this.charts = new Charts(chartsOf(found.history), choose);
     this.timeline = new Timeline(choose);
     this.airflow = new Airflow(found.host);
-    this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve) : null;
+    this.changes = found.host.name === 'airflow' ? new Changes(this.airflow, found.row.stream, found.may.approve, () => this.again()) : null;
     this.parts = Object.fromEntries(PARTS.map((name) => [name, el('div', { class: name })]));
     this.panels = found.may.rows === false ? null : new Panels(`${found.row.stream}.supervise`, () => this.span);
     this.spans = el('div', { class: 'spans', role: 'group', 'aria-label': 'Time shown' });
@@ -90,7 +93,7 @@ export class StreamView {
     const { row } = found;
     const { head, acts, facts, found: findings, none, marks, lineages, links } = this.parts;
     show(head, JSON.stringify([row.health, found.lines]), () => headOf(found));
-    show(acts, JSON.stringify([found.may, row.live, row.desired, found.canary, found.savepoints.length]), () => actionBar(found, this.changes));
+    show(acts, barKey(found), () => actionBar(found, this.changes));
     show(facts, JSON.stringify([row, Math.floor(now / 1000)]), () => factsOf(row, found.at, now));
     show(findings, JSON.stringify(found.findings), () => found.findings.slice(1).map(findingOf));
     show(this.spans, String(this.span), () => SPANS.map(([label, span]) => el('button', { type: 'button', 'aria-pressed': String(span === this.span), onclick: () => this.chooseSpan(span) }, label)));
@@ -109,7 +112,7 @@ export class StreamView {
     const { data, found } = this;
     this.charts.render(data, this.chosen);
     this.timeline.render(data, this.chosen);
-    const key = this.chosen === null ? '' : JSON.stringify([this.chosen, data.savepoints.length, data.marks.length, found.may]);
+    const key = this.chosen === null ? '' : JSON.stringify([this.chosen, idsOf(data.savepoints), data.marks.map(({ at }) => at), found.may]);
     show(this.parts.chosen, key, () => (this.chosen === null ? [] : chosenPoint(this.chosen, data, (saved) => this.restoreTo(saved), () => this.choosePoint(null))));
   }
 
