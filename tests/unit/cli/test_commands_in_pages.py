@@ -1,4 +1,4 @@
-"""Each `sessionizer` command in the documents has a name and options that exist."""
+"""Each `sessionizer` command in the documents has a name and options that exist, and so has each option alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PAGES: Final = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]
+PAGES: Final = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("examples/*/*.md")]
 BLOCK: Final = re.compile(r"^ *```.*?\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 TYPED: Final = re.compile(r"^ *(?:\$ )?(?:[\w./-]*/)?sessionizer ((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 INLINE: Final = re.compile(r"(?<!`)`sessionizer ([^`]+)`")
+OPTION: Final = re.compile(r"(?<!`)`(--[a-z][\w-]*)[^`]*`")
+NO_PAGES_OF_OURS: Final = {"CHANGELOG.md", "CONTRIBUTING.md", "benchmarks.md"}
+"""Pages with options of other programs, or of earlier releases."""
+OF_OTHERS: Final = {"--flag", "--help", "--jars", "--py-files", "--web"}
+"""Options of spark-submit and Prometheus, of every command, and one that stands for any."""
 ANY_NAME: Final = ("…", "COMMAND", "commands")
 """Words that stand for every command."""
 
@@ -60,10 +65,24 @@ def unknown_words(command: str) -> Iterator[str]:
     yield from (word for word in words if word.startswith("--") and word not in options)
 
 
+def options_of(group: Any) -> set[str]:
+    """Return the options of a command and of all commands below it."""
+    own = {name for each in group.params for name in each.opts}
+    return own.union(*(options_of(each) for each in getattr(group, "commands", {}).values()))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist(page: Path) -> None:
     found = {command: list(unknown_words(command)) for command in commands_of(page.read_text(encoding="utf-8"))}
     assert {command: words for command, words in found.items() if words} == {}
+
+
+def test_each_option_between_backticks_is_one_of_a_command() -> None:
+    known = options_of(typer.main.get_command(app)) | OF_OTHERS
+    pages = [page for page in PAGES if page.name not in NO_PAGES_OF_OURS]
+    named = {page.name: OPTION.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))) for page in pages}
+    assert sum(len(options) for options in named.values()) > 200
+    assert {page: set(options) - known for page, options in named.items() if set(options) - known} == {}
 
 
 def test_the_pages_have_commands_of_both_kinds() -> None:

@@ -1,8 +1,9 @@
-"""The documents fit together: every link leads somewhere, every decision is in the index."""
+"""The documents fit together: every link and every file leads somewhere, every decision is in the index."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,23 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert found.exists(), target
         if anchor and found.suffix == ".md":
             assert anchor in anchors(found), target
+
+
+OURS = re.compile(r"`((?:[\w-]+/)*\w+\.py)(?:::\w+)?`")
+"""A file of Python between backticks: its name, or the end of its path."""
+NOT_OURS = {"pyspark/daemon.py"}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_file_of_python_that_a_page_names_is_there(page: Path) -> None:
+    named = set(OURS.findall(page.read_text(encoding="utf-8"))) - NOT_OURS
+    assert sorted(name for name in named if not any(path.endswith(f"/{name}") for path in python_files())) == []
+
+
+@cache
+def python_files() -> list[str]:
+    roots = ("jobs", "plugins", "dags", "demo", "benchmarks", "tests", "docker", "release")
+    return [f"/{path.relative_to(REPOSITORY)}" for root in roots for path in (REPOSITORY / root).rglob("*.py")]
 
 
 def test_every_decision_is_in_the_index() -> None:
