@@ -69,7 +69,10 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
     return replace(cause, remedy=cause.remedy.format(error=error))
 
 
-def remedy_for(error: SessionizerError) -> str:
-    """Return a line of advice: the cause's remedy, unless the error knows more than its cause."""
-    remedy, stream = error.advise() or cause_of_error(error).remedy, getattr(error, "stream", None)
-    return name_stream(remedy, stream if isinstance(stream, str) else "STREAM")
+def remedy_for(error: SessionizerError, stream: str | None = None) -> str:
+    """Return a line of advice: the cause's remedy, unless the error knows more than its cause.
+
+    ``stream`` is the one of the command, for an error that names none.
+    """
+    remedy, named = error.advise() or cause_of_error(error).remedy, getattr(error, "stream", None)
+    return name_stream(remedy, named if isinstance(named, str) else stream or "STREAM")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, specs_folder
-from sessionizer.cli.terminal import say
+from sessionizer.cli.terminal import say, typed_command
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
@@ -73,9 +73,10 @@ def status(
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
     else:
         _print_table(found, epoch_ms())
+        typed = typed_command()
         for view in found:
             for line in _lines(view):
-                typer.echo(f"{view.name}: {line}")
+                typer.echo(f"{view.name}: {typed.complete(line)}")
     strangers = [view.name for view in found if view.home is not None and not store_at(view.home.control).exists()]
     if strangers:
         say(f"note: {nothing_known(platform, strangers)}")

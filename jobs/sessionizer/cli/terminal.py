@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
 from sessionizer.causes.table import remedy_for
+from sessionizer.cli.pasted import TypedCommand
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
@@ -33,11 +35,19 @@ def say(line: str) -> None:
 
 def tell(error: SessionizerError) -> None:
     """Print the error and its remedy on stderr, and the other problems of the same spec."""
+    typed = typed_command()
     for each in every_problem(error):
-        say(f"error: {redact(str(each))}")
-        say(f"remedy: {remedy_for(each)}")
+        say(f"error: {typed.complete(redact(str(each)))}")
+        say(f"remedy: {typed.complete(remedy_for(each, typed.stream))}")
         for note in getattr(each, "__notes__", ()):
-            say(f"note: {redact(note)}")
+            say(f"note: {typed.complete(redact(note))}")
+
+
+def typed_command() -> TypedCommand:
+    """Return the command line of this process."""
+    from sessionizer.cli.app import app  # noqa: PLC0415  it imports this module
+
+    return TypedCommand.parse(typer.main.get_command(app), sys.argv[1:])
 
 
 def start_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
@@ -66,7 +76,8 @@ def _children_print_on_stderr() -> Iterator[None]:
 
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
-    say("interrupted: run `sessionizer status`, which shows an operation that was begun and how to resume it")
+    shown = "an operation that was begun and how to resume it"
+    say(f"interrupted: run {typed_command().complete('`sessionizer status`')}, which shows {shown}")
     os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.cli.terminal import say
+from sessionizer.cli.terminal import say, typed_command
 from sessionizer.control.records.operation_record import PlanRecord, keep_plan_of
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.steps import Canary
@@ -54,8 +54,9 @@ class Offer:
             down = {"downtime": self.down.to_json()} if self.down else {}
             typer.echo(json.dumps({**self.plan.decision.to_json(), **on_canary, **down}, indent=1))
             return
+        typed = typed_command()
         for line in self.lines():
-            typer.echo(line)
+            typer.echo(typed.complete(line))
         if self.possible and not approved:
             typer.echo(f"to run it: the same command with --approve {self.digest}")
 
