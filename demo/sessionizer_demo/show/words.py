@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer_demo.local_airflow.installation import USER
+from sessionizer_demo.places import REPOSITORY
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -18,7 +20,7 @@ SESSIONS_QUERY = (
 
 
 def welcome(installation: Installation, stream: str) -> str:
-    """Return the address of Airflow, the user and the password, with the names of the DAGs."""
+    """Return the address of Airflow, the user and the password, the names of the DAGs, and how to type commands."""
     return "\n".join(
         [
             "",
@@ -28,6 +30,12 @@ def welcome(installation: Installation, stream: str) -> str:
             f"  password    {installation.password}",
             f"  DAGs        {stream}.supervise starts the stream; {stream}.stop and {stream}.start steer it",
             f"  logs        {installation.logs}",
+            "",
+            "Commands for its streams, in another terminal:",
+            "",
+            f"  export SESSIONIZER_HOME={installation.platform_home}",
+            f"  export SESSIONIZER_STREAMS={REPOSITORY / 'dags' / 'streams'}",
+            f"  {Path(sys.executable).parent / 'sessionizer'} status {stream}",
             "",
         ]
     )
