@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.status.unfinished_operation import abandon_command
-from sessionizer.errors import TerminalError
+from sessionizer.errors import StreamBegun, TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
@@ -67,6 +67,8 @@ class ReadForm(BaseBranchOperator):
                 start_over = "--start-over" in request.options
                 home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
                 require_startable(home, request.operation, savepoint, start_over=start_over)
+        except StreamBegun as error:  # another form is needed, and a cleared task has the same one
+            raise PersonNeeded.wrap(error, RUN_AGAIN) from None
         except TerminalError as error:
             raise PersonNeeded.wrap(error) from None
         return self.first_task[request.operation]

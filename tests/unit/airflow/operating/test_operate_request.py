@@ -57,6 +57,11 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"move_to": "s3://ann:tell@lake/sessionizer", "folder": "/vault"}, "move_to"),
         ({"verb": "rollback", "savepoint": None, "move_to": "/lake"}, "move_to"),
         ({"verb": "savepoint", "savepoint": None, "folder": "/vault"}, "folder"),
+        ({"exlude": "a*.json"}, "exlude"),
+        ({"password": "tell"}, "password"),
+        ({"savepoint": None, "time": "yesterday"}, "time"),
+        ({"verb": "seed", "savepoint": None, "history": "checkpoint:/old"}, "history"),
+        ({"verb": "seed", "savepoint": None, "history": "/lake", "until": "now"}, "until"),
     ],
 )
 def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], field: str) -> None:

@@ -10,6 +10,7 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.operating.failing import RUN_AGAIN
 from sessionizer_airflow.operating.jobs import ReadForm
 from sessionizer_airflow.operating.request import purposes
 from support.verbs.asked_restore import context
@@ -52,8 +53,9 @@ def test_a_stream_that_never_ran(project: Project, stream: StreamHome, verb: str
 def test_a_seed_of_a_stream_that_has_begun(project: Project, stream: StreamHome) -> None:
     assert asked(project, "seed") == "plan"
     start_lineage(stream)
-    with pytest.raises(PersonNeeded, match="has already begun"):
+    with pytest.raises(PersonNeeded, match="has already begun") as refused:
         asked(project, "seed")
+    assert refused.value.remedy.endswith(RUN_AGAIN), "a cleared task has the same form"
     assert asked(project, "seed", start_over=True) == "plan"
 
 
