@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import DamagedFile
+from sessionizer.errors import DamagedFile, DataAway
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import identity_file
 from sessionizer.lineage.active import start_lineage
@@ -120,3 +120,21 @@ def test_a_lineage_that_no_driver_has_run_misses_nothing(platform: Platform) -> 
     assert platform.call("status", "clicks").exit_code == 0
     begin_drain(home, lineage)
     assert platform.call("status", "clicks").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state", "timeline", "clicks"), ("state", "show", "clicks"), ("savepoint", "create", "clicks", "--native"),
+        ("rescale", "clicks", "--key-groups", "8"), ("switch", "clicks", "--start-at", "latest"),
+        ("upgrade", "clicks"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)  # fmt: skip
+def test_a_checkpoint_that_is_gone_is_named_by_each_command(
+    stopped: tuple[Platform, dict[str, Path]], words: tuple[str, ...], main: Callable[..., int]
+) -> None:
+    """A command that says `nothing is committed` sends its user to start the stream, which cannot start."""
+    platform, _ = stopped
+    places = () if words[0] == "state" else ("--streams", str(platform.streams))
+    assert main(*words, "--home", str(platform.home), *places) == DataAway.exit_code

@@ -21,7 +21,12 @@ from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDr
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import require_lineage
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CheckpointRecord, require_readable_lineage
+from sessionizer.lineage.checkpoint_record import (
+    CHECKPOINT_FILE,
+    CheckpointRecord,
+    require_checkpoint,
+    require_readable_lineage,
+)
 from sessionizer.lineage.drained import DRAINED_FILE
 from sessionizer.lineage.fingerprint import require_same_engine
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
@@ -70,8 +75,8 @@ def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_up
     """Read the stream of ``home`` as it is after ``batch_id``, by default after the newest batch that is over.
 
     ``to_upgrade``: also if another line of Spark or Delta made its checkpoint, or an earlier release its state. Raises
-    NothingToSave, StreamDrained, UnreadableLineage, EngineChanged, DamagedFile, and BatchOutrun if Spark removes a file
-    of the batch meanwhile.
+    NothingToSave, StreamDrained, UnreadableLineage, EngineChanged, DamagedFile, DataAway if the checkpoint is gone, and
+    BatchOutrun if Spark removes a file of the batch meanwhile.
     """
     lineage = require_lineage(home)
     require_readable_lineage(home, lineage, to_upgrade=to_upgrade)
@@ -80,6 +85,7 @@ def read_committed_batch(home: StreamHome, batch_id: int | None = None, *, to_up
     drain = DRAINED_FILE.of(home, lineage).require()
     if drain is not None:
         raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
+    require_checkpoint(home, lineage)
     while True:
         spec, kept = SPEC_FILE.of(home, lineage).require(), TYPES_FILE.of(home, lineage).require()
         chosen = _chosen(home, lineage, batch_id)

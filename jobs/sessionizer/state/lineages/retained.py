@@ -13,7 +13,7 @@ from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
 from sessionizer.home.control_store import store_at
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 
 if TYPE_CHECKING:
@@ -54,14 +54,18 @@ class RetainedBatch:
 def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> RetainedBatch:
     """Return ``batch_id`` of ``lineage``. Defaults: the newest batch that is over, of the active lineage.
 
-    Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun if Spark removes it meanwhile.
+    Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, DataAway if the active lineage's checkpoint is
+    gone, and BatchOutrun if Spark removes the batch meanwhile.
     """
-    chosen = lineage or active_lineage(home)
+    active = active_lineage(home)
+    chosen = lineage or active
     if chosen is None:
         raise NothingToShow(home.name, "it never ran")
     if not store_at(home.lineage(chosen).records).exists():
         raise NothingToShow(home.name, f"it has no lineage {chosen}")
     require_readable_lineage(home, chosen)
+    if chosen == active:  # a compaction removes those of earlier lineages
+        require_checkpoint(home, chosen)
     checkpoint = home.checkpoint(chosen)
     batch = _chosen(home.name, chosen, list_committed_batches(checkpoint), batch_id)
     spec, kept = SPEC_FILE.of(home, chosen).require(), TYPES_FILE.of(home, chosen).require()
