@@ -54,6 +54,12 @@ def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], Non
     assert PLAN.days == ("2026-11-22", "2026-11-23")
 
 
+def test_a_lineage_without_a_checkpoint_is_left_by_no_batch() -> None:
+    left = next(line for line in replace(PLAN, newest_batch=-1).lines() if line.startswith("  from"))
+    assert "-1" not in left
+    assert "kept" not in left
+
+
 def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
     busier = replace(PLAN, newest_batch=90, tables=(), replay=Replay("files after the 12th", items=99))
     assert busier.decision.digest == PLAN.decision.digest

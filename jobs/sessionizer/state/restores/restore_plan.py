@@ -76,9 +76,10 @@ class RestorePlan:
     """The ``decision`` and its consequences as they are now.
 
     ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
-    left. ``sessions`` are open in the savepoint, of so many ``events``, None in a native savepoint, which does not
-    count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another data root, as texts.
-    ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's lineage is deleted.
+    left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
+    savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another
+    data root, as texts. ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's
+    lineage is deleted.
     """
 
     decision: RestoreDecision
@@ -115,7 +116,7 @@ class RestorePlan:
         """Yield the plan as text, line by line."""
         decision = self.decision
         yield f"stream {decision.stream} returns to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
-        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}. Its checkpoint is kept"
+        yield f"  from  lineage {decision.leaves}, {describe_left(self.newest_batch)}"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield "  spec  the savepoint's. Afterwards apply the stream's file with `run --apply`"
         yield f"  open  {_open_text(self.sessions, self.events)}"
@@ -125,6 +126,11 @@ class RestorePlan:
             yield f"        {remark}"
         yield from self.move
         yield from consequences(self.tables, self.replay)
+
+
+def describe_left(newest_batch: int) -> str:
+    """Describe the lineage that is left, by its newest batch: -1 if its checkpoint has none, or is gone."""
+    return f"batch {newest_batch}. Its checkpoint is kept" if newest_batch >= 0 else "without a batch in its checkpoint"
 
 
 def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
-from sessionizer.state.restores.restore_plan import consequences
+from sessionizer.state.restores.restore_plan import consequences, describe_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ class RollbackPlan(DigestOfDecided):
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
         yield f"stream {self.stream} returns to the lineage that it had before the {self.verb}"
-        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}. Its checkpoint is kept"
+        yield f"  from  lineage {self.leaves}, {describe_left(self.newest_batch)}"
         yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
         for remark in self.remarks:
             yield f"        {remark}"

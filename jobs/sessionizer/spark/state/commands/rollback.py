@@ -81,11 +81,12 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
     origin, before, leaves = rollback_of(home)
     _require_whole(spark, home, leaves, before)
     changes = _changes(home, leaves, before, origin.batch_id)
+    newest = read_begun_batch(home.checkpoint(leaves))
     return RollbackPlan(
         stream=home.name,
         leaves=leaves,
         verb=origin.verb,
-        newest_batch=read_begun_batch(home.checkpoint(leaves)) or 0,
+        newest_batch=-1 if newest is None else newest,
         lineage=before,
         batch_id=origin.batch_id,
         tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
