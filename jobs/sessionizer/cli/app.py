@@ -67,7 +67,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help=__doc__,
+    help="Every command of the platform, for users and scripts.",
     context_settings={"token_normalize_func": lambda name: EARLIER_NAMES.get(name, name)},
 )
 for command in (

@@ -29,6 +29,8 @@ Id: TypeAlias = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Id of t
 
 
 _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
+_OF_CANONICAL: Final = "counts."
+"""Fields that a native savepoint does not have, because nothing reads its state when it is made."""
 
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
@@ -90,9 +92,14 @@ def _describe_counts(made: Manifest) -> Sequence[tuple[str, str]]:
 
 def change_line(change: Change) -> str:
     """Describe a difference between two savepoints in one line."""
-    if change.field in _MOMENTS and None not in (change.before, change.now):
-        return f"{change.field}: {moment_text(change.before)} → {moment_text(change.now)}"
-    return str(change)
+    before, now = (_value_text(change.field, each) for each in (change.before, change.now))
+    return f"{change.field}: {before} → {now}"
+
+
+def _value_text(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
+    if value is None:
+        return "not in this kind" if field.startswith(_OF_CANONICAL) else "none"
+    return moment_text(value) if field in _MOMENTS else repr(value)
 
 
 def savepoint_json(found: Savepoint) -> dict[str, Any]:

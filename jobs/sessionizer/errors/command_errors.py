@@ -51,7 +51,12 @@ class OperationPastReturn(TerminalError):
 
     def __init__(self, stream: str, verb: str, step: str, command: str) -> None:
         self.stream, self.verb, self.step, self.command = stream, verb, step, command
-        super().__init__(f"the {verb} of stream {stream!r} cannot be abandoned: its last step is '{step}'")
+        why = f"because it has begun to change tables or lineage (its last step is '{step}')"
+        super().__init__(f"the {verb} of stream {stream!r} cannot be abandoned, {why}")
+
+    def advise(self) -> str:
+        """Return the command that resumes it."""
+        return f"run `{self.command}`: it resumes where it was"
 
 
 class PlanChanged(TerminalError):

@@ -115,7 +115,9 @@ class EventsGone(TerminalError):
     def __init__(self, stream: str, missing: Iterable[str]) -> None:
         self.stream, self.missing = stream, tuple(missing)
         named, more = ", ".join(self.missing[:_SHOWN]), ", …" if len(self.missing) > _SHOWN else ""
-        super().__init__(f"{len(self.missing)} parts of the source of stream {stream!r} are gone: {named}{more}")
+        is_one = len(self.missing) == 1
+        parts, are = ("1 part", "is") if is_one else (f"{len(self.missing)} parts", "are")
+        super().__init__(f"{parts} of the source of stream {stream!r} {are} gone: {named}{more}")
 
 
 class EventsUnread(TerminalError):
@@ -130,4 +132,5 @@ class EventsUnread(TerminalError):
 
     def __init__(self, stream: str, items: int, unit: str) -> None:
         self.stream, self.items, self.unit = stream, items, unit
-        super().__init__(f"stream {stream!r} has not read {items:,} {unit} of its old source")
+        unread = "1 " + unit.removesuffix("s") if items == 1 else f"{items:,} {unit}"
+        super().__init__(f"stream {stream!r} has not read {unread} of its old source")

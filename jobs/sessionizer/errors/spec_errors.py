@@ -56,13 +56,15 @@ class InvalidSpec(TerminalError):
         place = f"{file}:{line}" if line else str(file)
         where = f"{place}: " if file else ""
         to_do = allowed if _SENTENCE.match(allowed) else f"Use {allowed}"
-        shown = "missing" if value is None and field.startswith("-") else repr(value)
+        shown = "missing" if value is None and (field.startswith("-") or field.isupper()) else repr(value)
         super().__init__(f"{where}{field} is {shown}. {to_do}")
 
     def advise(self) -> str:
         """Return the command or the file that mends the field."""
         if self.field.startswith("-") or self.field.isupper() or (self.field in IDS and self.file is None):
-            return f"give another {self.field}"
+            if self.value is None:
+                return f"add {self.field}"
+            return f"{'correct' if _SENTENCE.match(self.allowed) else 'give another'} {self.field}"
         if self.field == STREAMS_FOLDER:
             return "give an existing folder by --streams, SESSIONIZER_STREAMS, or stream_dags() in the DAG file"
         if self.file is not None and self.file.name == "spec.json":

@@ -35,7 +35,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.UnknownSavepoint("b", ["a"]),
     errors.UnusableSavepoint("a", "it is abandoned"),
     errors.NothingToSave("clicks", "it never ran"),
-    errors.NothingToProve("clicks", "batch 7 cannot be replayed, because 2 files of the source are gone"),
+    errors.NothingToProve("clicks", "batch 7 cannot be replayed, because the source lacks 2 files of it"),
     errors.ReplayDiffers("clicks", "12 rows are unexplained"),
     errors.NothingToShow("clicks", "batch 7 is not there. Its lineage a keeps 8 to 107"),
     errors.DamagedCheckpoint("/srv/checkpoint", 2),

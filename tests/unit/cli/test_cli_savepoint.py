@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.cause import name_stream
-from sessionizer.causes.table import CAUSES
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.marker_files import keep_from_removal
@@ -89,7 +87,7 @@ def test_what_is_wrong_is_told_with_a_way_out(
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()
     reviewed(told.out)
-    assert f"remedy: {name_stream(CAUSES['UnusableSavepoint'].remedy, 'STREAM')}" in told.err
+    assert f"`sessionizer savepoint list clicks --home {home.platform}`" in told.err
     opened(savepoint.manifest).write_text("{")
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     assert "damaged" in capsys.readouterr().err

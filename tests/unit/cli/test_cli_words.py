@@ -57,7 +57,13 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("restore", "clicks"), "--time is missing"),
+        (("restore", "clicks"), "SAVEPOINT is missing. Give SAVEPOINT, or --time with a moment\nremedy: add SAVEPOINT"),
+        (
+            ("restore", "clicks", "a", "--time", "2026-11-23"),
+            "Omit it, because SAVEPOINT is given\nremedy: correct --time",
+        ),
+        (("find", "clicks"), "--key is missing. Give --key or --event\nremedy: add --key"),
+        (("find", "clicks", "--key", "a", "--event", "b"), "--event is 'b'. Omit it, because --key is given"),
         (("savepoint", "create", "clicks", "--native", "--in", "foo://a/b"), "--in is 'foo://a/b'"),
         (("savepoint", "show", "clicks", "../x"), "remedy: give another savepoint"),
         (

@@ -47,8 +47,10 @@ def find(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Find the sessions of a key, or where an event went: a session, quarantine with its reason, or late events."""
-    if (key is None) == (event is None):
-        raise InvalidSpec("--key", key or "", "Give --key or --event, not both")
+    if key is None and event is None:
+        raise InvalidSpec("--key", None, "Give --key or --event")
+    if key is not None and event is not None:
+        raise InvalidSpec("--event", event, "Omit it, because --key is given")
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     locations = where.table_locations(spec_in_force(where, spec).sink.path)
     if key is not None:

@@ -14,7 +14,7 @@ from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.excluded_ranges import file_position
+from sessionizer.lineage.excluded_ranges import count_text, file_position
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
@@ -126,7 +126,7 @@ def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: Stream
         if spec.source.format == "files":
             read = map(file_position, files_of_batch(checkpoint, batch_id))
             if gone := _missing_files(spark, [uri for uri in read if uri not in unreadable]):
-                return f"{len(gone)} files of the source are gone, such as {gone[0]}"
+                return f"the source lacks {count_text(len(gone), 'file')} of it, such as {gone[0]}"
         if gone := _missing_files(spark, files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
             return f"{len(gone)} of its punctuations are gone, such as {gone[0]}: an earlier release removed them"
         return None
