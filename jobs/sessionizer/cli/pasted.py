@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from typer.core import TyperGroup
 
 HOME: Final = "--home"
 PLACES: Final = ("--streams", HOME, "--data")
@@ -24,15 +23,15 @@ _COMMAND: Final = re.compile(r"`sessionizer ([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
-class TypedCommand:
+class CommandLine:
     """A command line: its ``stream``, and its ``places`` by option. ``root`` has all commands."""
 
-    root: TyperGroup
+    root: Any
     stream: str | None
     places: Mapping[str, str]
 
     @classmethod
-    def parse(cls, root: TyperGroup, words: Sequence[str]) -> TypedCommand:
+    def parse(cls, root: Any, words: Sequence[str]) -> CommandLine:  # noqa: ANN401  a class that typer hides
         """Parse the words after the program's name. A line that is no command has neither stream nor places."""
         command, options, arguments = _parse(root, words)
         names = [each.name for each in command.params if each.param_type_name == "argument"]
@@ -56,7 +55,7 @@ class TypedCommand:
         return " ".join(filter(None, ["sessionizer", control, said, *missing.values()]))
 
 
-def _parse(root: TyperGroup, words: Sequence[str]) -> tuple[Any, dict[str, str], list[str]]:
+def _parse(root: Any, words: Sequence[str]) -> tuple[Any, dict[str, str], list[str]]:  # noqa: ANN401
     """Return the command that the words name, the values of its options as typed, and its arguments."""
     command: Any = root
     options: dict[str, str] = {}

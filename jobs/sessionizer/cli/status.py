@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, specs_folder
-from sessionizer.cli.terminal import say, typed_command
+from sessionizer.cli.terminal import say, this_command_line
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
@@ -73,7 +73,7 @@ def status(
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
     else:
         _print_table(found, epoch_ms())
-        typed = typed_command()
+        typed = this_command_line()
         for view in found:
             for line in _lines(view):
                 typer.echo(f"{view.name}: {typed.complete(line)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.cli.pasted import TypedCommand
+from sessionizer.cli.pasted import CommandLine
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 def tell(error: SessionizerError) -> None:
     """Print the error and its remedy on stderr, and the other problems of the same spec."""
-    typed = typed_command()
+    typed = this_command_line()
     for each in every_problem(error):
         say(f"error: {typed.complete(redact(str(each)))}")
         say(f"remedy: {typed.complete(remedy_for(each, typed.stream))}")
@@ -43,11 +43,11 @@ def tell(error: SessionizerError) -> None:
             say(f"note: {typed.complete(redact(note))}")
 
 
-def typed_command() -> TypedCommand:
+def this_command_line() -> CommandLine:
     """Return the command line of this process."""
     from sessionizer.cli.app import app  # noqa: PLC0415  it imports this module
 
-    return TypedCommand.parse(typer.main.get_command(app), sys.argv[1:])
+    return CommandLine.parse(typer.main.get_command(app), sys.argv[1:])
 
 
 def start_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
@@ -77,7 +77,7 @@ def _children_print_on_stderr() -> Iterator[None]:
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
     shown = "an operation that was begun and how to resume it"
-    say(f"interrupted: run {typed_command().complete('`sessionizer status`')}, which shows {shown}")
+    say(f"interrupted: run {this_command_line().complete('`sessionizer status`')}, which shows {shown}")
     os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 

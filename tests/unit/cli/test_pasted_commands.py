@@ -10,7 +10,7 @@ import typer
 
 from sessionizer import errors
 from sessionizer.cli.app import app
-from sessionizer.cli.pasted import TypedCommand
+from sessionizer.cli.pasted import CommandLine
 from support.expected.named_commands import commands_in, faults
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ROOT: Final[Any] = typer.main.get_command(app)
     ],
 )  # fmt: skip
 def test_a_command_acts_on_the_places_that_were_typed(typed: str, said: str, pasted: str) -> None:
-    assert TypedCommand.parse(ROOT, shlex.split(typed)).complete(said) == pasted
+    assert CommandLine.parse(ROOT, shlex.split(typed)).complete(said) == pasted
     assert [word for words in commands_in(pasted) for word in faults(words)] == []
 
 
@@ -48,7 +48,7 @@ def test_a_command_acts_on_the_places_that_were_typed(typed: str, said: str, pas
     [("run v", "v"), ("savepoint diff --events v a b", "v"), ("--control c stop --wait 0 v", "v"), ("status", None)],
 )
 def test_the_stream_is_the_argument_of_that_name(typed: str, stream: str | None) -> None:
-    assert TypedCommand.parse(ROOT, typed.split()).stream == stream
+    assert CommandLine.parse(ROOT, typed.split()).stream == stream
 
 
 def test_a_remedy_of_an_error_without_a_stream_has_the_typed_one(

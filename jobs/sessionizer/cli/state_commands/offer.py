@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.cli.terminal import say, typed_command
+from sessionizer.cli.terminal import say, this_command_line
 from sessionizer.control.records.operation_record import PlanRecord, keep_plan_of
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.steps import Canary
@@ -54,7 +54,7 @@ class Offer:
             down = {"downtime": self.down.to_json()} if self.down else {}
             typer.echo(json.dumps({**self.plan.decision.to_json(), **on_canary, **down}, indent=1))
             return
-        typed = typed_command()
+        typed = this_command_line()
         for line in self.lines():
             typer.echo(typed.complete(line))
         if self.possible and not approved:
