@@ -127,10 +127,15 @@ class SuperviseStream(BaseOperator):
         self._begun = True
 
     def _end_watch(self, context: Context, label: str = "") -> None:
-        """Record that the watch has ended, so that a later mark on this task changes nothing."""
+        """Record that the watch has ended, so that a later mark on this task changes nothing.
+
+        A later try may watch by now, if Airflow took this worker for dead. A mark on it is heard.
+        """
         _show(context, label)
-        with suppress(SessionizerError):
-            WATCH_FILE.of(self._supervisor.home).write(replace(self._watch(context, epoch_ms()), ended=True))
+        file, watch = WATCH_FILE.of(self._supervisor.home), self._watch(context, epoch_ms())
+        if not watch.is_followed_by(file.read()):
+            with suppress(SessionizerError):
+                file.write(replace(watch, ended=True))
 
     def _watch(self, context: Context, until: int) -> WatchRecord:
         """Return the record of this try. A cleared try has a higher number of clears than the one before."""

@@ -133,6 +133,15 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
     assert watch.until <= epoch_ms(), "a watch that is over is over now"
 
 
+def test_the_end_of_a_try_does_not_end_the_watch_of_a_later_one(operator: SuperviseStream, home: StreamHome) -> None:
+    """Airflow took the first worker for dead, and tried again before it came to its end."""
+    handed = deferral(operator, context())
+    later = WatchRecord(run_id="now", try_number=2)
+    WATCH_FILE.of(home).write(later)
+    operator.resume(context(), {"watch_is_over": True, "line": ""}, **(handed.kwargs or {}))
+    assert WATCH_FILE.of(home).read() == later
+
+
 def test_what_the_trigger_fires_is_enough_to_watch_on(operator: SuperviseStream, home: StreamHome) -> None:
     """`airflow dags test` drops the arguments of a deferral, and hands on the event alone."""
     handed = deferral(operator, context())

@@ -75,6 +75,10 @@ class WatchRecord(JsonRecord):
         """
         return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
 
+    def is_followed_by(self, other: WatchRecord | None) -> bool:
+        """Whether ``other`` is of a later try or run. Airflow starts one if it takes a worker for dead."""
+        return other is not None and (self.run_id, self.try_number) < (other.run_id, other.try_number)
+
     def is_past(self, run_id: str) -> bool:
         """Whether the run ``run_id`` of the same DAG was over when this was written.
 
