@@ -27,19 +27,28 @@ class NotAccepted(TerminalError):
 
 
 class OperationPending(TerminalError):
-    """``verb`` of ``stream`` (to ``savepoint``, if any) was begun and came to ``step``: nothing else may start."""
+    """``verb`` of ``stream`` (to ``savepoint``, if any) was begun and came to ``step``: nothing else may start.
+
+    If it ``is_past_return`` it cannot be given up.
+    """
 
     exit_code = 30
     title = "an operation is not finished"
     remedy = (
         "run the command that `sessionizer status` shows: it resumes where it was. Or give it up with `sessionizer "
-        "abandon …`"
+        "abandon …`, unless it has changed tables or lineage"
     )
 
-    def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
+    def __init__(self, stream: str, verb: str, savepoint: str, step: str, *, is_past_return: bool = False) -> None:
         self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
+        self.is_past_return = is_past_return
         to = f" to {savepoint}" if savepoint else ""
         super().__init__(f"the {verb} of stream {stream!r}{to} is not finished: its last step is '{step}'")
+
+    def advise(self) -> str:
+        """Return how to resume it, and how to give it up if that is possible."""
+        given_up = "" if self.is_past_return else f". Or give it up with `sessionizer abandon {self.stream}`"
+        return f"run the command that `sessionizer status` shows: it resumes where it was{given_up}"
 
 
 class OperationPastReturn(TerminalError):

@@ -16,7 +16,7 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
 )
-from sessionizer.errors import NothingToSave, OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
+from sessionizer.errors import NothingToSave, OperationPastReturn, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.unstarted import IN_PLACE
 from sessionizer.lineage.kept_spec import SPEC_FILE
@@ -49,7 +49,7 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
         return twin
     other = next((each for each in operations if each.outcome is None and each.id != record.id), None)
     if other is not None:
-        raise OperationPending(home.name, other.verb, other.savepoint, other.step)
+        raise other.pending_error()
     current = found or record
     if not _may_have_activated(home, current):
         _require_lineage(home, current, active, operations)
@@ -64,7 +64,7 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
     """
     pending = pending_operation(home)
     if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
-        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+        raise pending.pending_error()
     lineage = active_lineage(home)
     if pending is not None:
         return

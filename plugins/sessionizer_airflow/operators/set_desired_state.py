@@ -10,7 +10,7 @@ from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.approval import approve_spec
-from sessionizer.errors import OperationPending, TerminalError
+from sessionizer.errors import TerminalError
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import BY_CANARY
@@ -30,7 +30,7 @@ def _require_driver_can_start(home: StreamHome) -> None:
     """
     pending = pending_operation(home)
     if pending is not None and not pending.by.startswith(BY_CANARY):
-        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+        raise pending.pending_error()
 
 
 def unpause_line(stream: str) -> str:

@@ -32,6 +32,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.NotAccepted("clicks", "upgrade", ["mapping.key"]),
     errors.EngineChanged("clicks", "20261121T105501-3fa9c2", "spark", "4.2.0", "4.3.0"),
     errors.OperationPending("clicks", "restore", "20261121T105501-3fa9c2", "stopped"),
+    errors.OperationPending("clicks", "rollback", "", "seeded", is_past_return=True),
     errors.UnknownSavepoint("b", ["a"]),
     errors.UnusableSavepoint("a", "it is abandoned"),
     errors.NothingToSave("clicks", "it never ran"),

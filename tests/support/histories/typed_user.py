@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import EXIT_FILE
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.errors import NotAccepted
+from sessionizer.errors import NotAccepted, OperationPending
 from support.expected.named_commands import commands_in
 from support.histories.typed_answers import Answers, require_pasteable
 from support.histories.typed_between import act_after_kill, act_while_frozen, freeze_driver_for
@@ -177,6 +177,9 @@ class TypedUser:
         """Wait for the end of a command, and check its answer. The stream may be in another lineage by then."""
         answer = self.answers.take(running.end())
         self.stream.note_source()
+        pending = pending_operation(self.stream.home)
+        if answer.code == OperationPending.exit_code and pending is not None:
+            assert ("sessionizer abandon" in answer.said) is not pending.is_past_return, answer.said
         return answer
 
     def _operation_at_rest(self) -> dict[str, Any] | None:

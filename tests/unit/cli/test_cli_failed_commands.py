@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease.lease import acquire
@@ -27,6 +28,7 @@ from sessionizer.control.records.operation_record import (
     OperationStage,
     pending_operation,
     read_operations,
+    require_no_operation,
     write_operation,
 )
 from sessionizer.control.records.process_identity import this_process
@@ -125,6 +127,7 @@ def test_a_failure_of_long_ago_is_told_no_more(platform: Platform, home: StreamH
 
 def test_what_was_given_up_leaves_the_stream_as_it_was(platform: Platform, home: StreamHome) -> None:
     record = begun(home)
+    assert "sessionizer abandon" in remedy_of_pending(home)
     assert abandon(platform) is None
     (noted,) = read_operations(home)
     assert (noted.id, noted.outcome) == (record.id, Ending.ABANDONED)
@@ -135,6 +138,13 @@ def test_what_was_given_up_leaves_the_stream_as_it_was(platform: Platform, home:
 
 def abandon(platform: Platform) -> BaseException | None:
     return CliRunner().invoke(app, ["abandon", "clicks", "--by", "olga", "--home", str(platform.home)]).exception
+
+
+def remedy_of_pending(home: StreamHome) -> str:
+    """Return the advice that a start gets while the command is not over."""
+    with pytest.raises(OperationPending) as refused:
+        require_no_operation(home)
+    return remedy_for(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +159,7 @@ def test_what_has_changed_the_tables_cannot_be_given_up(
     assert isinstance(error, OperationPastReturn)
     assert error.command == record.command
     assert pending_operation(home) == record
+    assert "sessionizer abandon" not in remedy_of_pending(home)
     assert "sessionizer abandon" not in platform.call("status", "clicks").stdout
 
 

@@ -54,7 +54,7 @@ def find_begun(where: StreamHome, verb: str, savepoint: str = "") -> OperationRe
     """
     pending = pending_operation(where)
     if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
-        raise OperationPending(where.name, pending.verb, pending.savepoint, pending.step)
+        raise pending.pending_error()
     return pending
 
 

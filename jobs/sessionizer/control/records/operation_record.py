@@ -110,6 +110,10 @@ class OperationRecord(JsonRecord):
         """Whether the stream had no lineage when the operation was approved."""
         return not self.lineage_from
 
+    def pending_error(self) -> OperationPending:
+        """Return the error that says that it is not over."""
+        return OperationPending(self.stream, self.verb, self.savepoint, self.step, is_past_return=self.is_past_return)
+
     def failed(self, error: Exception) -> Self:
         """Return the record after a try that has failed with ``error``, now."""
         message = redact(str(error)).strip() or "no message"
@@ -157,7 +161,7 @@ def require_no_operation(home: StreamHome) -> None:
     """
     pending = pending_operation(home)
     if pending is not None:
-        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+        raise pending.pending_error()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
