@@ -20,6 +20,7 @@ from sessionizer.lineage.canary.judge import (
     CanaryOutcome,
     CanaryTerms,
     End,
+    describe_wait,
     judge_figures,
 )
 from sessionizer.lineage.figures import BatchFacts, BatchFigures, lag_behind
@@ -49,6 +50,15 @@ def test_one_that_does_as_well_passes_after_its_batches_and_not_before() -> None
     assert judge_figures(TERMS, BASELINE, replace(GOOD, batches=4)) == WATCHING
     assert judge_figures(TERMS, BASELINE, replace(GOOD, read=99, admitted=99)) == WATCHING, "too few rows"
     assert judge_figures(TERMS, BASELINE, BatchFigures()) == WATCHING
+
+
+def test_a_canary_that_is_open_says_what_it_waits_for(reviewed: Reviewed) -> None:
+    for changes in ({"batches": 4}, {"batches": 12, "read": 40}, {"batches": 12, "last_lag_ms": 60 * MINUTE}):
+        waits = describe_wait(TERMS, BASELINE, replace(GOOD, **changes))
+        assert waits is not None
+        reviewed(waits)
+    assert describe_wait(TERMS, BASELINE, GOOD) is None
+    assert describe_wait(TERMS, BASELINE, replace(GOOD, batches=5 * PATIENCE, read=40)) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import RetryEffect as OfCause
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import canary_of_active, read_canary, write_canary
-from sessionizer.lineage.canary.judge import CanaryOutcome, End, judge_figures
+from sessionizer.lineage.canary.judge import CanaryOutcome, End, describe_wait, judge_figures
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def standing_line(canary: CanaryRecord, figures: BatchFigures) -> str:
         case CanaryOutcome.PROMOTED:
             return f"{canary.course.by} promoted lineage {name} after the {verb}"
         case _:
-            return f"lineage {name} is a canary after the {verb}: {figures.batches} of {canary.terms.batches} batches"
+            all_done = f"{figures.batches} of {canary.terms.batches} batches"
+            done = describe_wait(canary.terms, canary.baseline, figures) or all_done
+            return f"lineage {name} is a canary after the {verb}: {done}"
 
 
 def canary_failure(home: StreamHome, canary: CanaryRecord) -> LineageUnfit | LineageLeft:

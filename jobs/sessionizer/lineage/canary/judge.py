@@ -118,13 +118,26 @@ def judge_figures(
     ended = _judge_ends(terms, ends)
     if ended is not None:
         return CanaryVerdict(CanaryOutcome.FAILED, ended)
+    if describe_wait(terms, baseline, figures) is not None:
+        return WATCHING
     usual = baseline.fit(terms)
-    if figures.batches < terms.batches * PATIENCE:
-        has_enough = figures.batches >= terms.batches and figures.read >= terms.least_rows
-        if not has_enough or not _has_caught_up(usual, figures):
-            return WATCHING
     reason = next((found for check in _CHECKS if (found := check(terms, usual, figures)) is not None), None)
     return CanaryVerdict(CanaryOutcome.PASSED) if reason is None else CanaryVerdict(CanaryOutcome.FAILED, reason)
+
+
+def describe_wait(terms: CanaryTerms, baseline: Baseline, figures: BatchFigures) -> str | None:
+    """Say what a canary has done, if that is not enough to judge it."""
+    latest = terms.batches * PATIENCE
+    if figures.batches >= latest:
+        return None
+    if figures.batches < terms.batches:
+        return f"{figures.batches} of {terms.batches} batches"
+    done, judged = f"{figures.batches} batches", f"It is judged after {latest} batches at the latest"
+    if figures.read < terms.least_rows:
+        return f"{done} with {figures.read} of {terms.least_rows} rows. {judged}"
+    if not _has_caught_up(baseline.fit(terms), figures):
+        return f"{done}, and it has not caught up yet. {judged}"
+    return None
 
 
 def _judge_ends(terms: CanaryTerms, ends: Sequence[End]) -> str | None:
