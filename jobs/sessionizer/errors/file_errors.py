@@ -17,7 +17,10 @@ class UnwritablePath(TerminalError):
 
     exit_code = 13
     title = "a path cannot be written"
-    remedy = "make the path writable, or choose another: --home (SESSIONIZER_HOME) or sink.path in the spec"
+    remedy = (
+        "make the path writable, or choose another: by the option that names it, --home (SESSIONIZER_HOME) or "
+        "sink.path in the spec"
+    )
 
     def __init__(self, path: Path | str, purpose: str, cause: str) -> None:
         self.path, self.purpose, self.cause = path, purpose, cause

@@ -100,8 +100,8 @@ class BatchOutrun(TransientError):
 
     title = "the stream was faster"
     remedy = (
-        "make another savepoint. If that happens repeatedly, stop the stream for it: `sessionizer savepoint create "
-        "… --stop`"
+        "run the command again. If that happens repeatedly, stop the stream first: `sessionizer savepoint create … "
+        "--stop` does both"
     )
 
     def __init__(self, stream: str, batch_id: int, cause: str) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import DamagedFile, DataAway
+from sessionizer.errors import DamagedFile, DataAway, NothingToShow
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import identity_file
-from sessionizer.lineage.active import start_lineage
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.drained import begin_drain
 from sessionizer.lineage.figures import BatchFacts
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer.home.stream_home import StreamHome
     from support.processes.fabricated_platform import Platform
 
 NEEDED = ("lineage.json", "spec.json", "types.json", "checkpoint.json", "home.json")
@@ -138,3 +138,19 @@ def test_a_checkpoint_that_is_gone_is_named_by_each_command(
     platform, _ = stopped
     places = () if words[0] == "state" else ("--streams", str(platform.streams))
     assert main(*words, "--home", str(platform.home), *places) == DataAway.exit_code
+
+
+def test_an_earlier_lineage_without_a_file_of_its_batch_is_not_tried_again(
+    stopped: tuple[Platform, dict[str, Path]], main: Callable[..., int]
+) -> None:
+    """`BatchOutrun` is transient: it asks for another try, which would end the same."""
+    platform, _ = stopped
+    home = StreamHome.of(platform.home, "clicks")
+    earlier = active_lineage(home)
+    assert earlier is not None
+    commits = mounted(home.checkpoint(earlier)) / "commits"
+    commits.mkdir(parents=True)
+    (commits / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
+    activate_lineage(home, make_lineage(home, None), earlier)
+    code = main("state", "timeline", "clicks", "--lineage", earlier, "--home", str(platform.home))
+    assert code == NothingToShow.exit_code

@@ -71,7 +71,13 @@ def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: 
     spec, kept = SPEC_FILE.of(home, chosen).require(), TYPES_FILE.of(home, chosen).require()
     if spec is None or kept is None:
         raise DamagedFile(uri_of(home.lineage(chosen).records), "it lacks spec.json or types.json")
-    proof = _proof(home.name, checkpoint, batch)
+    try:
+        proof = _proof(home.name, checkpoint, batch)
+    except BatchOutrun as error:
+        if chosen == active:
+            raise
+        # no driver has removed it meanwhile, so a second try ends the same
+        raise NothingToShow(home.name, f"files of its lineage {chosen} are gone: {error.cause}") from error
     planned, watermark = read_planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
     return RetainedBatch(
         home.name, chosen, checkpoint, batch, planned.at_ms, watermark, spec.document, kept, proof
