@@ -19,7 +19,8 @@ PLACES: Final = ("--streams", HOME, "--data")
 """Options that say where things are. Each is repeated in every command that has it."""
 CONTROL: Final = "--control"
 """The option before the command."""
-_COMMAND: Final = re.compile(r"`sessionizer ([^`]+)`")
+_COMMAND: Final = re.compile(r"(?<=`)sessionizer ([^`]+)(?=`)|(?<=: )sessionizer ([^`]+)$")
+"""A command between backticks, or at the end of a line, as in `to resume: sessionizer …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class CommandLine:
         return cls(root, stream, {name: options[name] for name in (CONTROL, *PLACES) if name in options})
 
     def complete(self, text: str) -> str:
-        """Return the ``text``, each command between backticks with the places that it takes and does not name."""
-        return _COMMAND.sub(lambda found: f"`{self._complete(found[1])}`", text) if self.places else text
+        """Return the ``text``, each command in it with the places that it takes and does not name."""
+        return _COMMAND.sub(lambda found: self._complete(found[1] or found[2]), text) if self.places else text
 
     def _complete(self, said: str) -> str:
         try:

@@ -33,6 +33,7 @@ ROOT: Final[Any] = typer.main.get_command(app)
         ("run v --streams s --data '/d e'", "`sessionizer apply v`", "`sessionizer apply v --streams s --data '/d e'`"),
         ("--control hdfs://n/c run v", "`sessionizer status`", "`sessionizer --control hdfs://n/c status`"),
         ("run v --home /a --data /d", "`sessionizer find v --home /b`", "`sessionizer find v --home /b`"),
+        ("restore v x --home /a", "so: sessionizer abandon v", "so: sessionizer abandon v --home /a"),
         ("run v --home /a", "run the same command, or `make`", "run the same command, or `make`"),
         ("run v", "`sessionizer status v`", "`sessionizer status v`"),
         ("-m pytest tests --home /a", "`sessionizer status v`", "`sessionizer status v`"),
