@@ -16,6 +16,7 @@ from sessionizer.cli.savepoint_words import (
     savepoint_facts,
     savepoint_json,
     savepoint_line,
+    savepoint_list,
     savepoints_folder,
 )
 from sessionizer.cli.stop import stop
@@ -141,7 +142,7 @@ def list_(stream: Stream, *, folder: Folder = None, as_json: AsJson = False, hom
     elif not found:
         typer.echo(f"stream {stream} has no savepoints")
     else:
-        typer.echo("\n".join(savepoint_line(each, now) for each in found))
+        typer.echo(savepoint_list(found, now))
 
 
 @savepoint.command()

@@ -50,12 +50,19 @@ def contents_line(manifest: Manifest) -> str:
     return f"{counts.events:,} events of {counts.keys:,} keys in {counts.sessions:,} sessions, {size}"
 
 
-def savepoint_line(found: Savepoint, now: int) -> str:
-    """Describe a savepoint in one line of a list."""
+def savepoint_list(found: Sequence[Savepoint], now: int) -> str:
+    """Describe each savepoint in a line, with its lineage if there are several, because each counts from batch 0."""
+    has_several = len({each.manifest.lineage for each in found if each.manifest is not None}) > 1
+    return "\n".join(savepoint_line(each, now, names_lineage=has_several) for each in found)
+
+
+def savepoint_line(found: Savepoint, now: int, *, names_lineage: bool = False) -> str:
+    """Describe a savepoint in one line."""
     age = "" if found.at is None else f"  {describe_duration(now - found.at)} ago"
     if found.manifest is None:
         return f"{found.id}  {found.state}{age}{f'  ({found.wrong})' if found.wrong else ''}"
-    return f"{found.id}  {found.state}{age}  batch {found.manifest.batch_id}  {contents_line(found.manifest)}"
+    of = f" of {found.manifest.lineage}" if names_lineage else ""
+    return f"{found.id}  {found.state}{age}  batch {found.manifest.batch_id}{of}  {contents_line(found.manifest)}"
 
 
 def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:

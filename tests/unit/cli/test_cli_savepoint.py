@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.marker_files import keep_from_removal
-from support.checkpoints.fabricated_savepoints import begin, fabricate
+from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
 from support.places import opened
 
 if TYPE_CHECKING:
@@ -66,6 +68,19 @@ def test_all_are_listed_and_each_tells_of_itself(
     assert cli("show", NEW, "--json") == 0
     assert json.loads(capsys.readouterr().out)["state"] == "abandoned"
     assert cli("show", "other") == UnknownSavepoint.exit_code
+
+
+def test_batches_of_several_lineages_are_listed_with_them(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each lineage counts its batches from 0, so after a restore the numbers say little."""
+    fabricate(home.savepoints, OLD)
+    after = fabricate(home.savepoints, NEW)
+    write_manifest(after, replace(manifest_of(NEW), lineage="after-a-restore"))
+    assert cli("list") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert f"batch 7 of {manifest_of(OLD).lineage}  " in first
+    assert "batch 7 of after-a-restore  " in second
 
 
 def test_they_may_be_elsewhere(cli: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
