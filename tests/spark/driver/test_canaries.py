@@ -106,6 +106,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert opened(home.lineage(failed.second).checkpoint).exists(), "the one that failed is kept"
 
 
+@pytest.mark.long
 def test_a_lineage_that_is_promoted_while_its_rollback_begins_is_kept(failed: Failed) -> None:
     """The driver has read the canary, and starts Spark."""
 

@@ -228,10 +228,11 @@ def test_what_would_lose_events_is_refused(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "elsewhere").mkdir()
     other = {**files, "path": str(tmp_path / "elsewhere")}
     plan = switch_plan(spark, stage, other, "earliest")
-    assert "1 files of " in "\n".join(plan.lines())
+    assert "1 file of " in "\n".join(plan.lines())
     switching, home = switch_of(spark, stage, "earliest"), stage.stream_home
-    with pytest.raises(EventsUnread, match="not read 1 files"):
+    with pytest.raises(EventsUnread) as refused:
         execute(approved(home, Switch.name, switching.look()), switching)
+    assert (refused.value.items, refused.value.unit) == (1, "files")
     with pytest.raises(PlanChanged):
         execute(approved(home, Switch.name, switching.look()), switch_of(spark, stage, "latest"))
     stage.write_spec({**clicks_spec(gap_timeout="60 seconds"), "source": other})

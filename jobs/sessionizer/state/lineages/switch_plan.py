@@ -15,6 +15,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +72,8 @@ class UnreadPart:
         if self.items is None:
             return f"the number of unread {self.unit} in the old source is unknown: {self.why}"
         if self.items:
-            return f"{self.items:,} {self.unit} of the old source are unread"
+            unread = count_text(self.items, self.unit.removesuffix("s"))
+            return f"{unread} of the old source {'is' if self.items == 1 else 'are'} unread"
         return f"all {self.unit} of the old source were read"
 
 

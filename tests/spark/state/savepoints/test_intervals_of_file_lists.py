@@ -57,6 +57,7 @@ def parts_of(checkpoint: DataPath) -> set[str]:
     return {name for name in list_names(source_log(checkpoint, EVENTS)) if not name.startswith(".")}
 
 
+@pytest.mark.long
 def test_a_list_is_continued_that_lacks_a_compact_part(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
