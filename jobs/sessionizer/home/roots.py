@@ -67,9 +67,9 @@ ALLOWED_DATA: Final = (
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 ON_HADOOP: Final = ("hdfs", "viewfs")
 """Schemes of file systems that have folders, and rename in one step. Others are object stores."""
-CONNECTS_WITHIN_S: Final = 5
-ANSWERS_WITHIN_S: Final = 15
-"""Limit of the wait for the next bytes of an object store's answer. Its client then repeats the call."""
+CLIENT_CONNECTS_WITHIN_S: Final = 5
+CLIENT_READS_WITHIN_S: Final = 15
+"""Limit of the wait of an object store's client for the next bytes of an answer. It then repeats the call."""
 _ON_AZURE: Final = "abfss"
 _AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
@@ -179,13 +179,17 @@ def _client_options(store: ObjectStore | None) -> dict[str, Any]:
     """
     options: dict[str, Any] = {"use_listings_cache": False}
     if store is ObjectStore.S3:
-        retries = {"total_max_attempts": 2}  # s3fs makes five of each
-        limits = {"connect_timeout": CONNECTS_WITHIN_S, "read_timeout": ANSWERS_WITHIN_S, "retries": retries}
-        options["config_kwargs"] = limits
+        options["config_kwargs"] = {
+            "connect_timeout": CLIENT_CONNECTS_WITHIN_S,
+            "read_timeout": CLIENT_READS_WITHIN_S,
+            "retries": {"total_max_attempts": 2},  # s3fs makes five of each
+        }
     elif store is ObjectStore.GCS:
         from aiohttp import ClientTimeout  # noqa: PLC0415  only for such a root
 
-        options["requests_timeout"] = ClientTimeout(sock_connect=CONNECTS_WITHIN_S, sock_read=ANSWERS_WITHIN_S)
+        options["requests_timeout"] = ClientTimeout(
+            sock_connect=CLIENT_CONNECTS_WITHIN_S, sock_read=CLIENT_READS_WITHIN_S
+        )
     return options
 
 

@@ -51,7 +51,7 @@ def test_a_client_gives_up(uri: str, variable: str, silent_address: str, monkeyp
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "of-tests")
     monkeypatch.setenv(variable, silent_address)
-    monkeypatch.setattr(roots, "ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(roots, "CLIENT_READS_WITHIN_S", 0.2)
     with pytest.raises(StoreUnreachable) as refused:
         data_exists(folder_at(uri))
     assert refused.value.path == uri

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.control.lease.lease import Lease, acquire
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -46,6 +47,14 @@ class Platform:
     def add(self, name: str, text: str | None = None) -> StreamHome:
         (self.streams / f"{name}.yaml").write_text(text or SPEC.format(name=name))
         return StreamHome.of(self.home, name)
+
+    def add_running(self, name: str) -> StreamHome:
+        """A stream with its folders, which user ``ann`` wants to run."""
+        home = self.add(name)
+        home.prepare()
+        home.prepare_data()
+        write_desired(home, DesiredState.RUNNING, by="ann", why="")
+        return home
 
     def drive(self, name: str, uid: str = "driver-1", **figures: object) -> tuple[Lease, StreamHome]:
         """A driver, or a command by its ``uid``: this process has the lease and beats."""

@@ -63,11 +63,7 @@ DIGEST = "0123456789abcdef"
 
 @pytest.fixture
 def home(platform: Platform) -> StreamHome:
-    added = platform.add("clicks")
-    added.prepare()
-    added.prepare_data()
-    write_desired(added, DesiredState.RUNNING, by="ann", why="")
-    return added
+    return platform.add_running("clicks")
 
 
 def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:

@@ -42,11 +42,7 @@ WITHIN_S = 30
 
 @pytest.fixture
 def home(platform: Platform) -> StreamHome:
-    added = platform.add("clicks")
-    added.prepare()
-    added.prepare_data()
-    write_desired(added, DesiredState.RUNNING, by="ann", why="")
-    return added
+    return platform.add_running("clicks")
 
 
 def approved(home: StreamHome, verb: str = "rescale", lineage: str | None = None) -> OperationRecord:

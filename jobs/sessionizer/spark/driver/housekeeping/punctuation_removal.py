@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.disk.disk_space import first_line
 from sessionizer.spark.ingest.taken_punctuations import KEPT, TakenPunctuations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
 
-RETRY_AFTER_MS: Final = 60_000
+RETRY_AFTER_MS: Final = MINUTE
 
 
 class PunctuationRemoval:
