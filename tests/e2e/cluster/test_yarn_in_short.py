@@ -33,7 +33,9 @@ def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage
         assert launch is not None
         executors_see_no_control(clicks.stage.home, running_yarn)
         clicks.wait_until_all_is_in()
-        assert supervisor.settle() == Adopt(launch.uid, "RUNNING")
+        adopted = supervisor.settle()
+        assert isinstance(adopted, Adopt)
+        assert adopted.uid == launch.uid
         write_desired(home, DesiredState.STOPPED, by="a test", why="")
         assert isinstance(supervisor.settle(), StandBy)
         wait_until(lambda: states(running_yarn, launch.uid) == ["FINISHED"], STOPPED_SECONDS, "its application's end")
