@@ -23,6 +23,7 @@ from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.read_status import read_driver
+from sessionizer.counts import count_is, count_text
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.launch.background import give_way
@@ -125,8 +126,8 @@ def plan_lines(made: CompactionPlan, tables: Sequence[TablePlan]) -> Iterator[st
             merge = "merge  " if table.merges else "keep   "
             found = table.found
             yield (
-                f"{merge} table {table.name}  {found.files:,} files, {found.bytes / MEGABYTE:,.1f} MB. "
-                f"{found.old_files:,} old files are deleted"
+                f"{merge} table {table.name}  {count_text(found.files, 'file')}, {found.bytes / MEGABYTE:,.1f} MB. "
+                f"{count_is(found.old_files, 'old file')} deleted"
             )
         if table.warning is not None:
             yield f"warning table {table.name}: {table.warning}"
@@ -143,7 +144,7 @@ def plan_lines(made: CompactionPlan, tables: Sequence[TablePlan]) -> Iterator[st
 
 def result_line(result: TableResult) -> str:
     """Describe the result for a table in one line."""
-    deleted = f"{result.deleted:,} old files deleted"
+    deleted = f"{count_text(result.deleted, 'old file')} deleted"
     if result.overtaken:
         return f"{result.name}: not merged, because a command changed it meanwhile. {deleted}"
-    return f"{result.name}: {result.files_before:,} files before, {result.files:,} now, {deleted}"
+    return f"{result.name}: {count_text(result.files_before, 'file')} before, {result.files:,} now, {deleted}"

@@ -22,14 +22,16 @@ from sessionizer.cli.places import (
     stream_spec,
 )
 from sessionizer.cli.terminal import say
+from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
 from sessionizer.fleet.table_queries import TablePlace, table_places
+from sessionizer.home.control_root import control_root
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
 from sessionizer.home.platform_home import HOME_VARIABLE
-from sessionizer.home.roots import control_root, uri_of
+from sessionizer.home.roots import uri_of
 
 
 def home(
@@ -98,4 +100,4 @@ def bundle(
         raise UnwritablePath(file, "the bundle", error.strerror or str(error)) from error
     for name, why in found.missing.items():
         say(f"note: {name} is not in it: {why}")
-    typer.echo(f"{file}: {len(found.files)} files, {file.stat().st_size:,} bytes")
+    typer.echo(f"{file}: {count_text(len(found.files), 'file')}, {file.stat().st_size:,} bytes")

@@ -20,6 +20,7 @@ from sessionizer.cli.places import (
     stream_spec,
 )
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms, moment_of
@@ -127,9 +128,10 @@ def report(
         told = append_history(spark, where, locations[STREAM_HISTORY], epoch_ms())
         name_tables(spark, spec.sink.table, locations, owner_name(where.name, where.control_base))
     spark.stop()
-    typer.echo(f"added {told:,} rows: {locations[STREAM_HISTORY]}")
+    typer.echo(f"added {count_text(told, 'row')}: {locations[STREAM_HISTORY]}")
     if done is None:
         typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
         return
     how = "rebuilt" if done.rebuilt else "refreshed"
-    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[SESSIONS_DAILY]}")
+    written = f"{count_text(len(done.dates), 'day')}, {count_text(done.rows, 'row')}"
+    typer.echo(f"{how} {written}: {locations[SESSIONS_DAILY]}")

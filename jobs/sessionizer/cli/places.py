@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_access import require_reachable
 from sessionizer.home.names import check_name
 from sessionizer.home.platform_home import home_at, platform_home
-from sessionizer.home.roots import DATA_VARIABLE, control_root, data_root, uri_of
+from sessionizer.home.roots import DATA_VARIABLE, data_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.loading.folder import find_stream

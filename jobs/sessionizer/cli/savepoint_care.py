@@ -11,6 +11,7 @@ import typer
 from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.counts import count_is, count_text
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_access import data_exists
@@ -43,7 +44,7 @@ def verify(
     where, manifest = (_require_canonical if deep else _complete)(stream, id, folder, home)
     with keep_from_removal(where, "savepoint verify"):
         _require_sound(where, manifest)
-        typer.echo(f"{len(manifest.files)} files are as they were written: {contents_line(manifest)}")
+        typer.echo(f"{count_is(len(manifest.files), 'file')} unchanged: {contents_line(manifest)}")
         if deep:
             _recount(stream, where, manifest, spark_master(master))
 
@@ -118,7 +119,7 @@ def export(
         sessions.write.format("delta").mode("errorifexists").save(uri_of(target))
         count = spark.read.format("delta").load(uri_of(target)).count()
     spark.stop()
-    typer.echo(f"wrote {count:,} open sessions: {uri_of(target)}")
+    typer.echo(f"wrote {count_text(count, 'open session')}: {uri_of(target)}")
 
 
 def prune(  # noqa: PLR0913  one parameter per option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from sessionizer.cli.places import note_unknown_stream
+from sessionizer.counts import count_text, state_text
 from sessionizer.home.clock import describe_duration, moment_text
 from sessionizer.home.roots import folder_at, uri_of
 
@@ -46,8 +47,8 @@ def contents_line(manifest: Manifest) -> str:
     """Describe the contents of a savepoint in one line."""
     size, counts = f"{manifest.bytes / 1_000_000:,.1f} MB", manifest.counts
     if counts is None:
-        return f"{manifest.kind}, {len(manifest.files):,} files, {size}"
-    return f"{counts.events:,} events of {counts.keys:,} keys in {counts.sessions:,} sessions, {size}"
+        return f"{manifest.kind}, {count_text(len(manifest.files), 'file')}, {size}"
+    return f"{state_text(counts.events, counts.keys, counts.sessions)}, {size}"
 
 
 def savepoint_list(found: Sequence[Savepoint], now: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sessionizer.control.records.operation_record import read_operations, read_plans
+from sessionizer.counts import count_text
 from sessionizer.errors import PlanChanged, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
@@ -147,7 +148,7 @@ def _show_canary(terms: list[Any] | None) -> str:
     if terms is None:
         return "the usual one"
     batches, goes_back = terms
-    return f"{batches} batches{', with a rollback' if goes_back else ''}" if batches else "none"
+    return f"{count_text(batches, 'batch')}{', with a rollback' if goes_back else ''}" if batches else "none"
 
 
 def _show_item(item: Any) -> str:  # noqa: ANN401  any value of JSON

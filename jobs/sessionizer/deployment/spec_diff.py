@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.counts import count_text
 from sessionizer.deployment.verdicts.judge import judge_differences
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences
 from sessionizer.home.json_record import typed_digest
@@ -70,8 +71,7 @@ class SpecDiff:
         if not self.differences:
             yield f"stream {self.stream}: no difference"
         else:
-            count = len(self.differences)
-            yield f"stream {self.stream}: {count} difference{'' if count == 1 else 's'}, digest {self.digest}"
+            yield f"stream {self.stream}: {count_text(len(self.differences), 'difference')}, digest {self.digest}"
         yield from (f"  {line}" for line in describe_differences(self.differences))
         if self.unseen:
             yield f"  not seen: {', '.join(self.unseen)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.counts import count_text
 from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.deployment.verdicts.verdict import Verdict, describe_differences
 from sessionizer.errors import InvalidSpec, NotAccepted
@@ -229,7 +230,7 @@ class UpgradePlan(DigestOfDecided):
         count = self.open_sessions
         if count is None:
             return "all open sessions (not counted here)"
-        return "no open session" if count == 0 else f"about {count:,} open session{'' if count == 1 else 's'}"
+        return "no open session" if count == 0 else f"about {count_text(count, 'open session')}"
 
     @property
     def _counted(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sessionizer.counts import count_text
 from sessionizer.errors.tree import RetryEffect, TerminalError, TransientError
 
 
@@ -80,8 +81,7 @@ class DamagedCheckpoint(TerminalError):
 
     def __init__(self, location: str, count: int) -> None:
         self.location, self.count = location, count
-        what = "1 finding" if count == 1 else f"{count} findings"
-        super().__init__(f"the checkpoint at {location} is damaged: {what}")
+        super().__init__(f"the checkpoint at {location} is damaged: {count_text(count, 'finding')}")
 
 
 class NothingToShow(TerminalError):

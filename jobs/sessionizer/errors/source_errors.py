@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.errors.tree import TerminalError, TransientError
 
 if TYPE_CHECKING:
@@ -132,5 +133,5 @@ class EventsUnread(TerminalError):
 
     def __init__(self, stream: str, items: int, unit: str) -> None:
         self.stream, self.items, self.unit = stream, items, unit
-        unread = "1 " + unit.removesuffix("s") if items == 1 else f"{items:,} {unit}"
+        unread = count_text(items, unit.removesuffix("s"))
         super().__init__(f"stream {stream!r} has not read {unread} of its old source")

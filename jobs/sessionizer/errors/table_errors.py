@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sessionizer.counts import count_is
 from sessionizer.errors.tree import TerminalError, TransientError
 
 
@@ -158,7 +159,7 @@ class RowsLeft(TerminalError):
     def __init__(self, stream: str, location: str, rows: int) -> None:
         self.stream, self.location, self.rows = stream, location, rows
         super().__init__(
-            f"{rows} rows that a command of stream {stream!r} deleted are in {location} again: "
+            f"{count_is(rows, 'row')} in {location} again, though a command of stream {stream!r} deleted them: "
             "another job writes this table"
         )
 

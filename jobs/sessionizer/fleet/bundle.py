@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.bounded_log import KEPT
@@ -124,7 +125,7 @@ def _records_in(folder: ControlPath) -> Iterator[ControlPath]:
 def _add_record(bundle: Bundle, path: ControlPath, name: str) -> None:
     content = store_at(path).read()
     if len(content) > RECORD_BYTES:
-        bundle.missing[f"control/{name}"] = f"{len(content):,} bytes"
+        bundle.missing[f"control/{name}"] = count_text(len(content), "byte")
         return
     bundle.add(f"control/{name}", content.decode(errors="replace"))
 

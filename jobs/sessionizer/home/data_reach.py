@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
+from sessionizer.home.control_root import ALLOWED_CONTROL, CONTROL_VARIABLE
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_access import is_store_away, make_data_folder, remove_data, write_data_text
 from sessionizer.home.disk.disk_space import first_line, unwritable
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
-from sessionizer.home.roots import ALLOWED_CONTROL, ALLOWED_DATA, CONTROL_VARIABLE, DATA_VARIABLE, uri_of
+from sessionizer.home.roots import ALLOWED_DATA, DATA_VARIABLE, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

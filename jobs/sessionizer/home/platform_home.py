@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.roots import CONTROL_VARIABLE, DATA_VARIABLE, is_uri
+from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.roots import DATA_VARIABLE, is_uri
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"

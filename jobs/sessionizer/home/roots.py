@@ -1,12 +1,8 @@
-"""The places of the data and of the records of the platform, which are its home unless given.
+"""The place of the data of the platform, which is its home unless given.
 
 The data root has lineages and tables, at a path or a URI of any file system that Spark reads. Drivers open files below
 it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a ``UPath``. Airflow never opens
 it, and only shows its place.
-
-The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
-store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
-drivers, so only known stores are allowed.
 
 Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
 reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
@@ -71,7 +67,7 @@ CLIENT_CONNECTS_WITHIN_S: Final = 5
 CLIENT_READS_WITHIN_S: Final = 15
 """Limit of the wait of an object store's client for the next bytes of an answer. It then repeats the call."""
 _ON_AZURE: Final = "abfss"
-_AZURE_HOST: Final = "dfs.core.windows.net"
+AZURE_HOST: Final = "dfs.core.windows.net"
 _ALLOWED_ON_AZURE: Final = "abfss://container@account.dfs.core.windows.net/folder, which Spark and fsspec read alike"
 
 
@@ -125,7 +121,7 @@ def uri_of(path: DataPath) -> str:
 def _uri_in_store(path: UPath) -> str:
     if path.protocol == _ON_AZURE and path.storage_options.get("account_name"):
         container, _, name = path.path.partition("/")
-        return f"{_ON_AZURE}://{container}@{path.storage_options['account_name']}.{_AZURE_HOST}/{name}".rstrip("/")
+        return f"{_ON_AZURE}://{container}@{path.storage_options['account_name']}.{AZURE_HOST}/{name}".rstrip("/")
     if path.protocol not in ON_HADOOP:
         return str(path).rstrip("/")
     options = path.storage_options
@@ -191,48 +187,6 @@ def _client_options(store: ObjectStore | None) -> dict[str, Any]:
             sock_connect=CLIENT_CONNECTS_WITHIN_S, sock_read=CLIENT_READS_WITHIN_S
         )
     return options
-
-
-CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
-ALLOWED_CONTROL: Final = (
-    "a path that Airflow and drivers share, hdfs://host:port/folder, s3://bucket/folder, gs://bucket/folder, or "
-    "abfss://container@account.dfs.core.windows.net/folder. "
-    "Other stores are not known to create a record only if it does not exist, in one step"
-)
-_FOLDER_OF_STORE: Final = re.compile(rf"((hdfs|s3|gs)://[^/]+|abfss://[^/@]+@[^/@.]+\.{re.escape(_AZURE_HOST)})/.*[^/]")
-
-
-def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
-    """Return the control root ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
-
-    Nothing is opened. Raises InvalidSpec for ``field``.
-    """
-    named = given or os.environ.get(CONTROL_VARIABLE)
-    if not named:
-        return home
-    if is_uri(named) and not named.startswith("file:"):
-        _require_known_store(named, field)
-    try:
-        return cast("ControlPath", folder_at(named, field))
-    except InvalidSpec as error:
-        raise InvalidSpec(field, error.value, error.allowed.replace(ALLOWED_DATA, ALLOWED_CONTROL)) from error
-
-
-def _require_known_store(uri: str, field: str) -> None:
-    password = urlsplit(uri).password
-    if password is not None:
-        raise InvalidSpec(field, uri.replace(password, "…"), ALLOWED_CONTROL)
-    if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
-        raise InvalidSpec(field, uri, ALLOWED_CONTROL)
-    scheme = urlsplit(uri).scheme
-    if scheme not in ON_HADOOP:
-        import fsspec  # noqa: PLC0415  only if control is in an object store
-
-        try:
-            fsspec.get_filesystem_class(scheme)
-        except (ImportError, ValueError) as error:
-            needed = f"pip install 'streaming-state[{object_store(uri)}]'"
-            raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({needed})") from error
 
 
 _MODULE: Final = "hdfs_native.fsspec"

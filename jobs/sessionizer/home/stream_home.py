@@ -12,13 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, STREAMED, TABLES, check_identifier, check_name, is_name
 from sessionizer.home.platform_home import STREAMS, resolve_place, streams_folder
-from sessionizer.home.roots import control_root, uri_of
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath

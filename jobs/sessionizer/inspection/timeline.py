@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.log_entries import source_kind
+from sessionizer.counts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
     if kind == "files":
         return "files"
     if kind == "Kafka" and before is not None:
-        return f"{_records(now) - _records(before):,} records"
+        return count_text(_records(now) - _records(before), "record")
     if kind == "Delta":
         return f"up to version {now.get('reservoirVersion')}"
     return None

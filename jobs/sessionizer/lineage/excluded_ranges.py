@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from sessionizer.counts import count_text
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import UNSTAMPED
 from sessionizer.home.record_file import ControlFile, LineageFile
@@ -153,11 +154,6 @@ APPROVED_RANGES_FILE: Final = ControlFile("left_out/{}.json", ExcludedRanges, ke
 def file_position(uri: str) -> str:
     """Write a file's URI as Spark's metadata column does: without an empty host."""
     return re.sub(r"^(\w+):///", r"\1:/", uri)
-
-
-def count_text(count: int, thing: str) -> str:
-    """Format a count, such as ``1 file`` or ``2 files``."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def read_excluded_ranges(home: StreamHome, lineage: str | None) -> ExcludedRanges:

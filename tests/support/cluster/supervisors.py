@@ -9,8 +9,8 @@ import pytest
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.launch_record import read_launch
+from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.platform_home import HOME_VARIABLE
-from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.project import Project

@@ -13,9 +13,10 @@ from upath import UPath
 from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, InvalidSpec
+from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
 from sessionizer.home.data_reach import make_writable_control
 from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.home.roots import CONTROL_VARIABLE, control_root, uri_of
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.home.uri_store import ANSWERS_WITHIN_S
 from sessionizer.lineage.active import active_lineage, start_lineage

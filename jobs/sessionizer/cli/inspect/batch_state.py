@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, where_line
+from sessionizer.counts import count_text, state_text
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ class BatchState:
 
         group, sessions = read_sessions_of(self.spark, self.found, key)
         head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
-        said = (
-            f"key {key}, in key group {group}: {len(sessions) or 'no'} open session{'s' if len(sessions) != 1 else ''}"
-        )
+        said = f"key {key}, in key group {group}: {count_text(len(sessions), 'open session')}"
         lines = [head, said, *(line for session in sessions for line in session_lines(session))]
         return {"key": key, "key_group": group, "sessions": sessions}, lines
 
@@ -79,7 +78,7 @@ class BatchState:
 
         total = {name: sum(getattr(each, name) for each in contents.values()) for name in _SUMS}
         ends = [each.first_due_ms for each in contents.values() if each.first_due_ms is not None]
-        held = f"{total['events']:,} events of {total['keys']:,} keys in {total['sessions']:,} sessions"
+        held = state_text(total["events"], total["keys"], total["sessions"])
         stored = f"{size(total['blob_bytes'])} in {total['blobs']:,} blobs, {size(total['bytes'])} decoded"
         keys = heaviest_of((key for each in contents.values() for key in each.heaviest), heaviest)
         lines = [

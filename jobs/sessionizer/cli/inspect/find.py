@@ -11,6 +11,7 @@ from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, one_line, session_lines, where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
 from sessionizer.fleet.lookup.ask import ask_driver
@@ -107,7 +108,7 @@ def _line(row: JsonObject) -> str:
     """Return a row of a table in a line."""
     batch = f"batch {row['batch_id']} of {row['lineage']}"
     if "session_id" in row:
-        what = f"session {row['session_id']} of {row['key']}: {row['event_count']:,} events"
+        what = f"session {row['session_id']} of {row['key']}: {count_text(row['event_count'], 'event')}"
         return f"{what}, {moment(row['started_at'])} to {moment(row['ended_at'])}, {row['close_reason']}, {batch}"
     if "reason" in row:
         position = row["source_position"] or "an unknown position"

@@ -16,6 +16,7 @@ from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, size, table_text
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at, is_local
@@ -100,7 +101,7 @@ def _count_files(found: RetainedBatch, batch: KeptBatch) -> KeptBatch:
         files = len(files_of_batch(found.checkpoint, batch.batch_id))
     except OSError:  # the list before it is gone by now
         return batch
-    return replace(batch, read={**batch.read, EVENTS: f"{files:,} file{'s' if files != 1 else ''}"})
+    return replace(batch, read={**batch.read, EVENTS: count_text(files, "file")})
 
 
 def _open(
@@ -110,7 +111,7 @@ def _open(
 
     A batch that the stream has outrun meanwhile is left out.
     """
-    say(f"starting Spark to look into {len(batches)} batches of {where.name}")
+    say(f"starting Spark to look into {count_text(len(batches), 'batch')} of {where.name}")
     spark = start_spark(f"sessionizer state {where.name}", master, local_data=is_local(where.data))
     held: dict[int, dict[str, Any]] = {}
     with translate_failures(where.name):

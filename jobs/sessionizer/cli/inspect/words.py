@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sessionizer.counts import count_text
 from sessionizer.home.clock import moment_text
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def session_lines(session: Mapping[str, Any]) -> list[str]:
     """Describe an open session with its events."""
     ends = f"would end {_clock(session.get('would_end_at'))} ({session['would_close_reason']})"
     client = f", client {session['client']}" if "client" in session else ""
-    head = f"session of {session['event_count']} events since {_clock(session['started_at'])}{client}: {ends}"
+    events, since = count_text(session["event_count"], "event"), _clock(session["started_at"])
+    head = f"session of {events} since {since}{client}: {ends}"
     return [head, *(f"  {_event_line(event)}" for event in session["events"])]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from sessionizer.cli.terminal import say, this_command_line
 from sessionizer.control.records.operation_record import PlanRecord, keep_plan_of
+from sessionizer.counts import count_text
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.commands.steps import Canary
 
@@ -84,4 +85,4 @@ class Offer:
 def canary_line(terms: CanaryTerms) -> str:
     """Describe the canary of a new lineage in one line."""
     then = "rolls back" if terms.goes_back else "ends and says why"
-    return f"its first {terms.batches} batches are a canary: if its figures are worse than before, the driver {then}"
+    return f"canary of {count_text(terms.batches, 'batch')}: if its figures are worse than before, the driver {then}"

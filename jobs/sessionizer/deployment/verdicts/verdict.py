@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.counts import count_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -109,7 +111,7 @@ class OpenState:
         """Name the sessions of the state for a sentence."""
         if self.sessions is None:
             return "the open sessions (not counted here)"
-        return "1 open session" if self.sessions == 1 else f"about {self.sessions:,} open sessions"
+        return f"{'' if self.sessions == 1 else 'about '}{count_text(self.sessions, 'open session')}"
 
 
 def judge_change(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:

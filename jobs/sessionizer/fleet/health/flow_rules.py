@@ -9,6 +9,7 @@ from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.status.driver_status import Stall, State
+from sessionizer.counts import count_text
 from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart
 from sessionizer.home.clock import MINUTE, describe_duration
 
@@ -57,7 +58,8 @@ def _judge_backlog(facts: HealthFacts) -> UnhealthyPart | None:
     before, behind = first.source_lag or 0, last.source_lag or 0
     if behind <= GROWN * before or behind <= last.rows:
         return None
-    what = f"it falls behind: {before:,} events behind {describe_duration(last.at - first.at)} ago, {behind:,} now"
+    ago = describe_duration(last.at - first.at)
+    what = f"it falls behind: {count_text(before, 'event')} behind {ago} ago, {behind:,} now"
     return _progress(HealthWord.DEGRADED, "falling_behind", what, first.at, _MORE)
 
 
@@ -86,7 +88,7 @@ def judge_straggler(facts: HealthFacts) -> UnhealthyPart | None:
         return None
     lasts = facts.now - straggler.since > TOLD_AFTER_MS
     word = HealthWord.DEGRADED if lasts else HealthWord.WARNING
-    what = f"{straggler.line}, for {straggler.batches:,} batches"
+    what = f"{straggler.line}, for {count_text(straggler.batches, 'batch')}"
     remedy = name_stream(STRAGGLER_REMEDIES[straggler.kind], facts.name) if lasts else ""
     return _progress(word, "straggler", what, straggler.since, remedy)
 

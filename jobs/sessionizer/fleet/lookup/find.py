@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.counts import count_text
 from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 
@@ -146,7 +147,8 @@ def _say_of_open(stream: str, key: str, asked: JsonObject | None) -> str:
         return f"no open session after batch {asked['batch_id']}"
     newest = asked["sessions"][-1]
     ends = newest.get("would_end_at") or "with a closing event only"
-    return f"open session of {newest['event_count']} events, would end {ends} ({newest['would_close_reason']})"
+    events = count_text(newest["event_count"], "event")
+    return f"open session of {events}, would end {ends} ({newest['would_close_reason']})"
 
 
 def _say_of_closed(tables: Mapping[str, ScanResult]) -> str:
@@ -175,7 +177,7 @@ def _say_of_event(stream: str, event_id: str, tables: Mapping[str, ScanResult]) 
 def _list_unread_files(tables: Mapping[str, ScanResult]) -> str:
     """Name the files that no scan read. Empty if none is left."""
     cut = [
-        f"{scanned.files - scanned.read:,} files of {name}"
+        f"{count_text(scanned.files - scanned.read, 'file')} of {name}"
         for name, scanned in tables.items()
         if not scanned.is_complete
     ]

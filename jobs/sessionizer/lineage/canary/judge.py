@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.clock import DAY, MINUTE
 from sessionizer.home.json_record import JsonRecord
 
@@ -132,7 +133,8 @@ def describe_wait(terms: CanaryTerms, baseline: Baseline, figures: BatchFigures)
         return None
     if figures.batches < terms.batches:
         return f"{figures.batches} of {terms.batches} batches"
-    done, judged = f"{figures.batches} batches", f"It is judged after {latest} batches at the latest"
+    done, at_most = count_text(figures.batches, "batch"), count_text(latest, "batch")
+    judged = f"It is judged after {at_most} at the latest"
     if figures.read < terms.least_rows:
         return f"{done} with {figures.read} of {terms.least_rows} rows. {judged}"
     if not _has_caught_up(baseline.fit(terms), figures):
@@ -212,9 +214,8 @@ def _judge_lag(_: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigu
     if figures.last_lag_ms < figures.first_lag_ms:
         return None
     behind, at_first = (lag // 1000 for lag in (figures.last_lag_ms, figures.first_lag_ms))
-    return (
-        f"after {figures.batches} batches it is {behind:,} s behind, {at_first:,} s at first, so it does not catch up"
-    )
+    after = count_text(figures.batches, "batch")
+    return f"after {after} it is {behind:,} s behind, {at_first:,} s at first, so it does not catch up"
 
 
 _CHECKS: Final = (_judge_refused, _late, _judge_sessions, _judge_state, _judge_lag)

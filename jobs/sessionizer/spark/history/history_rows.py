@@ -13,6 +13,7 @@ from pyspark.storagelevel import StorageLevel
 from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
+from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_access import size_of
 from sessionizer.home.data_files import files_below, newest_version, relative_name
@@ -122,7 +123,7 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
         return None
     told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
     files = _files(source, uri_of(folder), sizes, field)
-    return HistoryPlace(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files
+    return HistoryPlace(files.encoding, uri_of(folder), f"{count_text(len(sizes), 'file')} {told[:_DIGITS]}"), files
 
 
 def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:

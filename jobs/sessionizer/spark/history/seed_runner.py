@@ -18,6 +18,7 @@ from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -149,7 +150,8 @@ class SeedRunner(SparkRunner):
         counts = sinks.write(finished, _SEED_BATCH)
         written = [table_key(spec.sink.path, table) for table in counts.tables]
         BatchLog(self.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
-        self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
+        sessions, refused = count_text(counts[rows.SESSIONS], "session"), count_text(counts[rows.QUARANTINE], "row")
+        self.say(f"tables: {sessions}, {refused} in quarantine")
 
 
 def count_deleted_rows(reader: HistoryReader, home: StreamHome) -> dict[str, int]:

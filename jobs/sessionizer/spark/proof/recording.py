@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.names import PUNCTUATIONS
+from sessionizer.counts import count_text
 from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.excluded_ranges import count_text, file_position
+from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles

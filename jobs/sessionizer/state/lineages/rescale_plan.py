@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -31,11 +32,7 @@ class Division:
 
     def __str__(self) -> str:
         """Format both numbers as text."""
-        groups, partitions = (
-            f"{count:,} {name}{'' if count == 1 else 's'}"
-            for count, name in ((self.key_groups, "key group"), (self.partitions, "partition"))
-        )
-        return f"{groups} in {partitions}"
+        return f"{count_text(self.key_groups, 'key group')} in {count_text(self.partitions, 'partition')}"
 
     @property
     def remark(self) -> str | None:

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
+from sessionizer.counts import count_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
-from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,8 +72,7 @@ class UnreadPart:
         if self.items is None:
             return f"the number of unread {self.unit} in the old source is unknown: {self.why}"
         if self.items:
-            unread = count_text(self.items, self.unit.removesuffix("s"))
-            return f"{unread} of the old source {'is' if self.items == 1 else 'are'} unread"
+            return f"of the old source {count_is(self.items, self.unit.removesuffix('s'))} unread"
         return f"all {self.unit} of the old source were read"
 
 

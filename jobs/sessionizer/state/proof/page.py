@@ -11,6 +11,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.json_file import have_folder
 from sessionizer.home.names import check_identifier
@@ -116,7 +117,7 @@ def _difference(judged: JudgedDifference) -> str:
     explained = judged.explained_by
     why = f"explained by {', '.join(explained)}" if explained else "unexplained"
     mark = "good" if explained else "bad"
-    head = f"{found.rows:,} rows, {found.kind.replace('_', ' ')}{columns}"
+    head = f"{count_text(found.rows, 'row')}, {found.kind.replace('_', ' ')}{columns}"
     title = f'<summary>{escape(head)} <span class="{mark}">{escape(why)}</span></summary>'
     rows = "".join(map(_sample, found.samples))
     table = f"<table><tr><th>key</th><th>old</th><th>new</th></tr>{rows}</table>"

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.counts import count_is, count_text
 from sessionizer.errors import ReplayDiffers
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Proof:
         if self.died is not None:
             return f"batch {self.died.batch_id} failed: {self.died.cause}"
         differing = ", ".join(table.table for table in self.tables if table.unexplained)
-        return f"{self.unexplained:,} rows are unexplained, in {differing}"
+        return f"{count_is(self.unexplained, 'row')} unexplained, in {differing}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON, with the verdict and the counts of each table."""
@@ -158,7 +159,7 @@ class Proof:
     def lines(self) -> Iterator[str]:
         """Return the result as lines for users."""
         yield f"stream {self.stream}, lineage {self.lineage}: batches {self.first} to {self.last} replayed"
-        yield f"  {self.events:,} events in {self.replay_seconds:.1f} s"
+        yield f"  {count_text(self.events, 'event')} in {self.replay_seconds:.1f} s"
         for change in (*self.release, *self.changes):
             yield f"  changed: {change}"
         for note in self.notes:
@@ -167,7 +168,7 @@ class Proof:
             yield f"  the replay died in batch {self.died.batch_id}: {self.died.cause}"
         for table in self.tables:
             yield (
-                f"{table.table}: {table.old:,} rows, {table.identical:,} identical, "
+                f"{table.table}: {count_text(table.old, 'row')}, {table.identical:,} identical, "
                 f"{table.explained:,} explained, {table.unexplained:,} unexplained"
             )
             for judged in table.differences:
@@ -183,7 +184,7 @@ def difference_line(judged: JudgedDifference) -> str:
     columns = f" ({', '.join(found.columns)})" if found.columns else ""
     what = f"{found.kind.replace('_', ' ')}{columns}"
     why = f"explained by {', '.join(judged.explained_by)}" if judged.explained_by else "UNEXPLAINED"
-    return f"{found.rows:,} rows {what}: {why}"
+    return f"{count_text(found.rows, 'row')} {what}: {why}"
 
 
 def judge_table(

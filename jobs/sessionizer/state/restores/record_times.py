@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sessionizer.lineage.excluded_ranges import ExcludedRange, Records, count_text
+from sessionizer.counts import count_text
+from sessionizer.lineage.excluded_ranges import ExcludedRange, Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,13 +11,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import (
     NOTHING_EXCLUDED,
     ExcludedRange,
     ExcludedRanges,
     Records,
-    count_text,
     file_position,
 )
 from sessionizer.state.restores.typed_range import FILES_ALLOWED, FLAG, FileNames, FileTimes, Versions

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.core.definition.outcome import QuarantineReason
+from sessionizer.counts import count_is, count_text
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -138,8 +139,8 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
     for table in tables:
         yield f"  {table.table}: {_describe_deleted(table)}"
         if table.back:
-            back = f"{table.rows_back:,} rows that an earlier command deleted come back, {_days(table.back)}"
-            yield f"  {table.table}: {back}"
+            back = f"{count_is(table.rows_back, 'row')} brought back, which an earlier command deleted"
+            yield f"  {table.table}: {back}, {_days(table.back)}"
     again = "" if replay.items is None else f", {replay.items:,} are read again"
     yield f"  source {replay.described}{again}"
     for file in _some(replay.missing):
@@ -151,11 +152,11 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
 def _open_text(sessions: int | None, events: int | None) -> str:
     if sessions is None or events is None:
         return "not counted, because the savepoint is native"
-    return f"{sessions:,} sessions of {events:,} events"
+    return f"{count_text(sessions, 'session')} of {count_text(events, 'event')}"
 
 
 def _describe_deleted(table: RowsOfTable) -> str:
-    return f"{table.rows:,} rows are deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
+    return f"{count_is(table.rows, 'row')} deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
 
 
 def _days(by_day: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_access import data_exists, make_data_folder, size_of
 from sessionizer.home.data_files import copy_file, files_below, relative_name, remove_tree, rename_folder
@@ -41,8 +42,8 @@ class TableMove:
         yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}. The old data root is kept"
         for table in self.tables:
             found = list(files_below(self.left.table(table)))
-            size = sum(size_of(file) for file in found) / 1_000_000
-            yield f"  {table}: {len(found):,} files, {size:,.1f} MB, are copied to {uri_of(self.taken.table(table))}"
+            size = f"{count_text(len(found), 'file')}, {sum(map(size_of, found)) / 1_000_000:,.1f} MB"
+            yield f"  {table}: {size}, copied to {uri_of(self.taken.table(table))}"
 
     def copy(self, permit: Callable[[], None]) -> None:
         """Copy the tables to their new place. Complete copies of a killed run are kept as they are.

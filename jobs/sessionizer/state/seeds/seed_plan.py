@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
+from sessionizer.counts import count_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
@@ -140,18 +141,19 @@ class SeedPlan:
         """Yield the plan as text, line by line."""
         decision, figures = self.decision, self.figures
         yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
-        yield f"  history {decision.past}: {figures.events:,} events{_describe_refused(figures.refused)}"
+        yield f"  history {decision.past}: {count_text(figures.events, 'event')}{_describe_refused(figures.refused)}"
         if figures.repeated or figures.conflicting:
             yield f"          {figures.repeated:,} of them are duplicates, {figures.conflicting:,} conflicting"
         if figures.later:
             yield f"          {figures.later:,} of them are later: the live source brings them"
         told = "written into the tables" if decision.backfill else "written into no table"
-        yield f"  closed  {figures.sessions:,} sessions, {told}"
-        yield f"  open    {figures.open_sessions:,} sessions of {figures.open_events:,} events, which stay open"
+        yield f"  closed  {count_text(figures.sessions, 'session')}, {told}"
+        events = count_text(figures.open_events, "event")
+        yield f"  open    {count_text(figures.open_sessions, 'session')} of {events}, which stay open"
         yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from}')}"
         if decision.leaves is not None:
             yield f"  leaves  lineage {decision.leaves}, which is kept. All rows of the stream are deleted:"
-            yield from (f"          {table}: {rows:,} rows" for table, rows in self.leaving.items())
+            yield from (f"          {table}: {count_text(rows, 'row')}" for table, rows in self.leaving.items())
 
 
 _LIVE: Final = {
@@ -165,7 +167,7 @@ def _describe_refused(refused: Mapping[str, int]) -> str:
     if not refused:
         return ""
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in sorted(refused.items()))
-    return f", {sum(refused.values()):,} rows refused ({reasons})"
+    return f", {count_text(sum(refused.values()), 'row')} refused ({reasons})"
 
 
 def _moment(epoch_ms: int) -> str:

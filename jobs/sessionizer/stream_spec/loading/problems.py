@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redact
 from sessionizer.stream_spec.document.mapping import Mapping
@@ -160,4 +161,4 @@ def show_yaml_value(value: object) -> object:
 
 def more(problems: int) -> str:
     """Return the hint that there are further ``problems``."""
-    return f" ({problems} more {'problem' if problems == 1 else 'problems'} in this file)" if problems else ""
+    return f" ({count_text(problems, 'more problem')} in this file)" if problems else ""

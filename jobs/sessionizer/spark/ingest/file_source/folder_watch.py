@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
 from sessionizer.checkpoint.file_lists import read_files_since
+from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.platform_home import resolve_place
-from sessionizer.lineage.excluded_ranges import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,8 +164,8 @@ def files_passed_over(source: Source, platform_home: Path) -> str | None:
     with suppress(OSError), os.scandir(folder) as entries:
         names = sorted(entry.name for entry in islice(entries, LOOKED_AT) if _is_passed_over(entry))
         if names:
-            files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
-            return f"{files} not read in {folder}: names that begin with _ or . are hidden ({', '.join(names[:3])})"
+            files, shown = count_is(len(names), "file"), ", ".join(names[:3])
+            return f"{files} not read in {folder}: names that begin with _ or . are hidden ({shown})"
     return None
 
 

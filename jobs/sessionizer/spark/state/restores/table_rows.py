@@ -12,6 +12,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from sessionizer.counts import count_text
 from sessionizer.errors import DataAway, RowsGone, RowsLeft
 from sessionizer.home.names import is_identifier
 from sessionizer.spark.failures.query_failure import store_failure
@@ -77,10 +78,10 @@ def change_rows(
         permit()
         if rows.rows_back:
             _bring_back(spark, table, changes, Transaction(f"operation-{record.id}", _ONLY), permit, note)
-            say(f"{table.name}: {rows.rows_back:,} rows brought back")
+            say(f"{table.name}: {count_text(rows.rows_back, 'row')} brought back")
         if rows.rows:
             delete_rows(spark, table, changes, note, permit)
-            say(f"{table.name}: {rows.rows:,} rows deleted")
+            say(f"{table.name}: {count_text(rows.rows, 'row')} deleted")
     left = [each for each in count_changes(spark, record.stream, streamed, changes) if each.rows]
     if left:
         raise RowsLeft(record.stream, left[0].location, left[0].rows)
