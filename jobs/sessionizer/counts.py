@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def count_text(count: int, thing: str) -> str:
     """Format a ``count`` with the noun of one ``thing``, such as ``1 file``, ``2 batches``."""
-    plural = "es" if thing.endswith("ch") else "s"
+    plural = "es" if thing.endswith(("ch", "ss")) else "s"
     return f"{count:,} {thing}{'' if count == 1 else plural}"
 
 

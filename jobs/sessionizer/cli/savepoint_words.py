@@ -94,7 +94,7 @@ def _describe_counts(made: Manifest) -> Sequence[tuple[str, str]]:
     return [
         ("first end", "never" if made.earliest_due_ms is None else moment_text(made.earliest_due_ms)),
         ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
-        ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
+        ("timeouts", f"another one for {count_text(made.counts.timeouts, 'client')}"),
     ]
 
 

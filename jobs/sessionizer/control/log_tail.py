@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.redaction import redact
 
@@ -41,7 +42,7 @@ def fold_frames(lines: Iterable[str]) -> Iterator[str]:
         first, *more = run
         if are_frames and more:
             yield first
-            yield f"\t… {len(more)} more frames"
+            yield f"\t… {count_text(len(more), 'more frame')}"
         else:
             yield from (first, *more)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.errors import ChangeRefused, InvalidSpec
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def require_continuable(stream: str, changes: Iterable[Change]) -> None:
     changed = {change.field: change for change in changes}
     groups = changed.get(KEY_GROUPS)
     if groups is not None:
-        why = f", because the state has {groups.before} key groups"
+        why = f", because the state has {count_text(groups.before, 'key group')}"
         raise ChangeRefused(stream, KEY_GROUPS, groups.now, f"rescale {stream}", why)
     if MIGRATIONS in changed and not only_forgets(changed[MIGRATIONS]):
         named = [each["id"] for each in changed[MIGRATIONS].now or []]

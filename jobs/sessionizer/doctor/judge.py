@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.doctor.finding import CheckResult, fine, problem, warning
 from sessionizer.launch.jars import jar_names, missing_jars, other_versions
 
@@ -121,7 +122,7 @@ def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> CheckResult:
             return problem("variables", f"{variable} differs ({said})", f"give all processes one {variable}")
     if not next(iter(processes.values())).get("SESSIONIZER_HOME"):
         return problem("variables", "SESSIONIZER_HOME is set in no process of Airflow", "set it, and restart Airflow")
-    return fine("variables", f"the same in {len(processes)} processes of Airflow")
+    return fine("variables", f"the same in {count_text(len(processes), 'process')} of Airflow")
 
 
 def judge_plugin(sources: Sequence[str] | None) -> CheckResult:

@@ -13,6 +13,7 @@ from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, is_done_already, working_spark
 from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
+from sessionizer.counts import count_text
 from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -41,7 +42,11 @@ def run(command: Rescale, shared: Shared) -> None:
         record = typed.carry_out(plan, runner, f"{command.name} to {now}")
     typer.echo(f"stream {shared.stream} continues in lineage {record.lineage_to}: {now} ({record.seconds} s)")
     if now.key_groups != in_file:
-        says = f"key_groups: {in_file}" if KEY_GROUPS in spec.model_fields_set else f"nothing, so {in_file} key groups"
+        says = (
+            f"key_groups: {in_file}"
+            if KEY_GROUPS in spec.model_fields_set
+            else f"nothing, so {count_text(in_file, 'key group')}"
+        )
         say(f"note: its file says {says}. Write {KEY_GROUPS}: {now.key_groups} there, or the next --apply is refused")
 
 

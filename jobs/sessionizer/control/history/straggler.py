@@ -20,6 +20,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.json_record import JsonRecord
 
@@ -85,7 +86,8 @@ class Straggler(JsonRecord):
     def line(self) -> str:
         """The straggler in words."""
         if self.kind is StragglerKind.PARTITION:
-            return f"partition {self.name} is {self.behind or 0:,} events behind, more than all others together"
+            events = count_text(self.behind or 0, "event")
+            return f"partition {self.name} is {events} behind, more than all others together"
         what = f"key group {self.name}" if self.kind is StragglerKind.KEY_GROUP else f"key {self.name!r}"
         return f"{what} takes {(self.took_ms or 0) / 1000:.1f} s of a batch of {(self.batch_ms or 0) / 1000:.1f} s"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.counts import count_text
 from sessionizer.home.clock import describe_duration
 
 if TYPE_CHECKING:
@@ -42,15 +43,18 @@ def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS)
     if since is None or now - since < at_least_ms:
         return None
     tasks = f"{beat.running_tasks_done or 0:,} of {beat.running_tasks:,} tasks" if beat.running_tasks else ""
-    rows = f"{_short(beat.running_rows)} rows" if beat.running_rows else ""
+    rows = _rows(beat.running_rows) if beat.running_rows else ""
     facts = [fact for fact in (tasks, rows, f"for {describe_duration(now - since)}") if fact]
     batch = "the next batch" if beat.running_batch is None else f"batch {beat.running_batch}"
     return f"{batch}: {', '.join(facts)}"
 
 
-def _short(count: int) -> str:
-    size, unit = next(((size, unit) for size, unit in ((10**6, " M"), (10**3, " k")) if count >= size), (1, ""))
-    return f"{count / size:,.1f}{unit}" if unit else str(count)
+def _rows(count: int) -> str:
+    """Format a number of rows in thousands or millions if it is large."""
+    if count < 10**3:
+        return count_text(count, "row")
+    size, unit = (10**6, "M") if count >= 10**6 else (10**3, "k")
+    return f"{count / size:,.1f} {unit} rows"
 
 
 def _watermark(beat: Heartbeat) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.checkpoint.file_lists import list_files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
+from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json
 from sessionizer.home.json_file import examine_json, write_json
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
@@ -127,9 +128,9 @@ def check_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]) 
     for group in sorted({*events, *packed}):
         given, found = events.get(group, 0), packed.get(group, PackedGroup(0, whole=True, blobs=()))
         if given != found.events:
-            return f"key group {group} should hold {given} open events and holds {found.events}"
+            return f"key group {group} should hold {count_text(given, 'open event')} and holds {found.events}"
         if not found.whole:
-            return f"of the {given} open events of key group {group} some did not come back as they were"
+            return f"of {count_text(given, 'open event')} of key group {group} some did not come back as they were"
     return None
 
 

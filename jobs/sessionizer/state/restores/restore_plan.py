@@ -172,4 +172,4 @@ def _some(things: tuple[str, ...]) -> Iterator[str]:
 
 
 def _more(things: list[str]) -> str:
-    return f" and {len(things) - _LISTED:,} more days" if len(things) > _LISTED else ""
+    return f" and {count_text(len(things) - _LISTED, 'more day')}" if len(things) > _LISTED else ""

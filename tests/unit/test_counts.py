@@ -1,0 +1,63 @@
+"""Messages write a count with the noun that fits it: 1 file, 2 files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.counts import count_is, count_text, state_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNTED = re.compile(
+    # "2 of 1,000 rows" counts things of a whole, which is told as it is
+    r"(?<!of )(?<!of the )(?<!of the first )\0([^\0]+)\0 (?:more |old |open )?"
+    r"(?:files|rows|events|sessions|batches|records|days|findings|problems|differences|keys|key groups|tables|streams|"
+    r"savepoints|lineages|partitions|jars|processes|frames)\b"
+)
+NEVER_ONE = {
+    "len(jar_names(stores))",  # Spark, Delta and Kafka need many
+    "len(jar_names(stores or ()))",
+    "len(self.files)",  # the files that describe one stream, which is refused
+    "MOST_FILES",
+    "unit",  # 1.2 M rows
+    "encoding",  # files of CSV
+    "least",  # a rate
+    "most",
+}
+
+
+@pytest.mark.parametrize(
+    ("count", "thing", "text"),
+    [(0, "row", "0 rows"), (1, "row", "1 row"), (2, "batch", "2 batches"), (1_500, "process", "1,500 processes")],
+)
+def test_a_noun_fits_its_count(count: int, thing: str, text: str) -> None:
+    assert count_text(count, thing) == text
+
+
+def test_a_verb_and_a_state_fit_theirs() -> None:
+    assert (count_is(1, "file"), count_is(2, "file")) == ("1 file is", "2 files are")
+    assert state_text(3, 1, 2) == "3 events of 1 key in 2 sessions"
+
+
+def test_no_sentence_has_a_plural_of_its_own_after_a_count() -> None:
+    paths = [path for package in ("jobs", "plugins") for path in (ROOT / package).rglob("*.py")]
+    found = {(path.name, count) for path in paths for count in counts_before_plurals(path)}
+    assert len(paths) > 500
+    assert {(name, count) for name, count in found if count not in NEVER_ONE} == set()
+
+
+def counts_before_plurals(path: Path) -> Iterator[str]:
+    for text in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.JoinedStr)):
+        yield from COUNTED.findall("".join(map(written, text.values)))
+
+
+def written(part: ast.expr) -> str:
+    """The part of an f-string, a value between two zero bytes."""
+    return f"\0{ast.unparse(part.value)}\0" if isinstance(part, ast.FormattedValue) else str(ast.literal_eval(part))
