@@ -33,7 +33,7 @@ from sessionizer.cli.state_commands.seed import seed
 from sessionizer.cli.state_commands.switch import switch
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
-from sessionizer.cli.terminal import tell
+from sessionizer.cli.terminal import SILENCE, tell
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.control_root import CONTROL_VARIABLE
@@ -98,8 +98,14 @@ Version: TypeAlias = Annotated[
 
 
 @app.callback()
-def everywhere(*, control: Control = None, version: Version = False) -> None:  # noqa: ARG001  its callback has acted
+def everywhere(
+    context: typer.Context,
+    *,
+    control: Control = None,
+    version: Version = False,  # noqa: ARG001  its callback has acted
+) -> None:
     """Every verb of the platform for users and scripts."""
+    context.call_on_close(SILENCE.stop)
     if control:
         # A process has one control root: its children and all its streams must use the same.
         os.environ[CONTROL_VARIABLE] = control

@@ -20,7 +20,7 @@ from sessionizer.cli.places import (
     stream_spec,
 )
 from sessionizer.cli.savepoint_words import savepoints_folder
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.counts import count_is, count_text
@@ -78,7 +78,7 @@ def compact(  # noqa: PLR0913  one parameter per option
         typer.echo("\n".join(plan_lines(made, tables)))
     if not plan:
         if not yes:
-            typer.confirm("Run the plan?", abort=True, err=True)
+            confirm("Run the plan?")
         with translate_failures(stream):
             told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
         if tables:

@@ -10,7 +10,7 @@ import typer
 
 from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
-from sessionizer.cli.terminal import say, start_spark, translate_failures
+from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import DAY, epoch_ms
@@ -150,7 +150,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     if plan or not going:
         return
     if not yes:
-        typer.confirm(f"Run the plan ({len(going)} to remove)?", abort=True, err=True)
+        confirm(f"Run the plan ({len(going)} to remove)?")
     for stays in newest_that_stay(list(found.values()), verdicts):
         _require_sound(*stays, ", so nothing was removed, because this one would stay")
     for savepoint in going:

@@ -12,6 +12,7 @@ import typer
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.pasted import CommandLine
+from sessionizer.cli.silence import SilenceTeller
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
@@ -29,8 +30,24 @@ _STDERR: Final = 2
 
 def say(line: str) -> None:
     """Print a line of progress on stderr. A reader that went away must not end the work."""
+    SILENCE.end_silence()
+    _write(line)
+
+
+def _write(line: str) -> None:
     with suppress(BrokenPipeError):
         typer.echo(line, err=True)
+
+
+SILENCE: Final = SilenceTeller(_write)
+"""Teller of long silences, from the start of Spark to the end of the command."""
+
+
+def confirm(question: str) -> None:
+    """Ask the user a question on stderr, and end the command unless the answer is yes."""
+    SILENCE.stop()
+    typer.confirm(question, abort=True, err=True)
+    SILENCE.start()
 
 
 def tell(error: SessionizerError) -> None:
@@ -57,6 +74,7 @@ def start_spark(application: str, master: str | None, *, local_data: bool = True
     """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
+    SILENCE.start()
     with hide_airflows(os.environ), _children_print_on_stderr(), translate_failures(application):
         spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from sessionizer import __version__
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
+from sessionizer.cli.silence import Silence, SilenceTeller
 from sessionizer.errors import InvalidSpec, NothingToShow
 from support.sentences import help_of
 
@@ -36,6 +38,26 @@ def test_a_driver_that_had_no_batch_ended_after_none(batch_id: int | None, words
 def test_a_cell_is_a_line(text: str, shown: str) -> None:
     assert one_line(text) == shown
     assert len(table_text(("a", "b"), [(text, "x")], left=("a",)).splitlines()) == 3
+
+
+def test_a_long_silence_is_told_ever_more_seldom_until_a_line_is_printed() -> None:
+    silence = Silence(since=0)
+    told = [second for second in range(301) if silence.line(second)]
+    assert told == [15, 30, 60, 120, 180, 240, 300]
+    silence.end(310)
+    assert [second for second in range(310, 341) if silence.line(second)] == [325, 340]
+
+
+def test_a_command_that_prints_nothing_is_told_of_until_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessionizer.cli.silence.FIRST_S", 0)
+    lines: Queue[str] = Queue()
+    teller = SilenceTeller(lines.put, look_every_s=0.001)
+    teller.start()
+    assert "still working" in lines.get(timeout=60)
+    teller.stop()
+    teller.start()
+    assert "still working" in lines.get(timeout=60), "as after a question"
+    teller.stop()
 
 
 @pytest.mark.parametrize("words", [("--version",), ("--version", "status"), ("--control", "/nowhere", "--version")])
