@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, every_problem
 from sessionizer.state.lineages.switch_plan import (
     Edge,
     Start,
@@ -115,6 +115,14 @@ def test_what_does_not_belong_to_a_source_is_refused() -> None:
     for changes in ((), (Change("source.starting_offsets", "earliest", "latest"),), (Change("mapping.key", "a", "b"),)):
         with pytest.raises(InvalidSpec, match="another source"):
             require_switch(changes)
+
+
+def test_a_refused_switch_names_each_field_to_put_back() -> None:
+    changes = (SOURCE, Change("measures.views", None, "count(*)"), Change("rules.gap_timeout", "30 s", "50 s"))
+    with pytest.raises(InvalidSpec) as refused:
+        require_switch(changes)
+    told = [(each.field, each.allowed.partition(" during")[0]) for each in every_problem(refused.value)]
+    assert told == [("measures.views", "Omit it"), ("rules.gap_timeout", "Use '30 s'")]
 
 
 KAFKA = {"format": "kafka", "bootstrap_servers": "old:1", "topic": "a,b"}

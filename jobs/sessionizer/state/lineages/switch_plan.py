@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
 from sessionizer.counts import count_is
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -151,10 +151,18 @@ def require_switch(changes: tuple[Change, ...]) -> None:
         raise InvalidSpec(
             "source", "that of the running stream", "another source, and write it into the stream's file first"
         )
+    problems = SpecProblems()
     for change in named:
         if not change.field.startswith(_BELONGS):
-            allowed = f"{change.before!r} during a switch. Apply this change before or after the switch"
-            raise InvalidSpec(change.field, change.now, allowed)
+            with problems.noted():
+                raise InvalidSpec(change.field, change.now, _put_back(change))
+    problems.raise_them()
+
+
+def _put_back(change: Change) -> str:
+    """Say how the field is as in the running stream, to which it is new if it has no value there."""
+    as_it_was = "Omit it" if change.before is None else f"Use {change.before!r}"
+    return f"{as_it_was} during a switch. Apply this change before or after the switch"
 
 
 def topics_that_stay(
