@@ -23,6 +23,8 @@ KNOWN = re.compile(re.search(r"^appender\.stderr\.filter\.known\.regex = (.*)$",
             "The directory file:/h/streams/clicks/lineages/1/punctuations/001795644128093-5c329e2d.json was not found. "
             "Was it deleted very recently?"
         ),
+        "The read limit ReadMaxBytes(134217728) for DeltaSource[file:/h/src] is ignored when Trigger.Once is used.",
+        "The read limit MaxRows: 5000000 for KafkaV2[Subscribe[clicks]] is ignored when Trigger.Once is used.",
         "Your hostname, h, resolves to a loopback address: 127.0.1.1; using 10.0.0.1 instead (on interface eth0)",
     ],
 )
