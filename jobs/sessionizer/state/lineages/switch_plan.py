@@ -191,4 +191,5 @@ def _gap_text(gap_ms: int, first_event: int | None) -> str:
     seconds = f"{abs(gap_ms) / 1000:,.0f} s"
     if gap_ms > 0:
         return f"{first}: a gap of {seconds} after the last event that was read"
-    return f"{first}: {seconds} before the last event that was read. Repeated events are dropped by their ids"
+    known = "Events that open sessions have are dropped by their ids. Others up to the watermark are late"
+    return f"{first}: {seconds} before the last event that was read. {known}"
