@@ -157,6 +157,16 @@ def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome, revie
     reviewed(ended.reason)
 
 
+@pytest.mark.parametrize("cause", ["source_data_loss", "source_rewritten"])
+def test_what_the_lineage_before_would_meet_as_well_does_not_fail_it(home: StreamHome, cause: str) -> None:
+    """A rollback would not help, and the driver's own error names what does."""
+    watch = begun(home, "d0")
+    lost = QueryFailed("clicks", cause, "offsets 311 to 473 are gone")
+    assert watch.translate_error(lost) is lost
+    record_failure(home, "d0", lost)
+    assert begun(home, "d1").canary.outcome is None
+
+
 def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> None:
     watch = begun(home, "a")
     promote_lineage(home, "ann")
