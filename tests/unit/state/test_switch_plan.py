@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.errors import InvalidSpec, every_problem
+from sessionizer.errors import InvalidSpec
 from sessionizer.state.lineages.switch_plan import (
     Edge,
     Start,
@@ -121,7 +121,8 @@ def test_a_refused_switch_names_each_field_to_put_back() -> None:
     changes = (SOURCE, Change("measures.views", None, "count(*)"), Change("rules.gap_timeout", "30 s", "50 s"))
     with pytest.raises(InvalidSpec) as refused:
         require_switch(changes)
-    told = [(each.field, each.allowed.partition(" during")[0]) for each in every_problem(refused.value)]
+    problems = (refused.value, *refused.value.others)
+    told = [(each.field, each.allowed.partition(" during")[0]) for each in problems]
     assert told == [("measures.views", "Omit it"), ("rules.gap_timeout", "Use '30 s'")]
 
 

@@ -54,8 +54,8 @@ class LossRunner(PositionRunner):
         noted, offset = read_source_ids(self.home, committed.lineage), committed.position.offset
         found, now = going_on(self.spark, self.home, self.spec, offset, noted, committed.lineage)
         if not found.lost:
-            allowed = "a source that has lost events: this one has all that was not read. Omit it, and start the stream"
-            raise InvalidSpec(FLAG, self.home.name, allowed)
+            allowed = "Omit it, because the source has lost no event that the stream needs. Start the stream"
+            raise InvalidSpec(FLAG, "given", allowed)
         return found, noted, now
 
     def _plan_of(self, committed: CommittedBatch, found: Continuation) -> LossPlan:

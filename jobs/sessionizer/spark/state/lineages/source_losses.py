@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.")
-_KEEPS_NOTHING: Final = "the stream of a source that keeps its events: a socket keeps none"
+_KEEPS_NOTHING: Final = "Omit it, because a socket keeps no events"
 
 
 def going_on(
@@ -66,7 +66,7 @@ def going_on(
         case "files":
             return _continue_in_folder(home, lineage, offset), now
         case "socket":
-            raise InvalidSpec("--accept-loss", spec.name, _KEEPS_NOTHING)
+            raise InvalidSpec("--accept-loss", "given", _KEEPS_NOTHING)
 
 
 def list_lost_events(
