@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import OperationStage, require_no_operation, write_operation
+from sessionizer.control.records.approved_command import write_unless_abandoned
+from sessionizer.control.records.operation_record import OperationStage, require_no_operation
 from sessionizer.errors import DataElsewhere, UnfaithfulState
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.roots import DataPath, uri_of
@@ -94,7 +95,7 @@ def test_one_that_fails_leaves_nothing_there_and_one_that_was_killed_goes_on(
         raise UnfaithfulState("clicks", "1 of 2 keys")
 
     def die(home: StreamHome, record: OperationRecord) -> None:
-        write_operation(home, record)
+        write_unless_abandoned(home, record)
         if record.step is OperationStage.SEEDED:
             raise Killed
 
@@ -104,7 +105,7 @@ def test_one_that_fails_leaves_nothing_there_and_one_that_was_killed_goes_on(
     assert list(content(stage.stream_home.tables)) == []
     require_no_operation(moved.stage.stream_home)
     monkeypatch.undo()
-    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
     with pytest.raises(Killed):
         moved.restore()
     monkeypatch.undo()

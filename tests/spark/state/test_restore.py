@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.records.approved_command import write_unless_abandoned
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -17,7 +18,6 @@ from sessionizer.control.records.operation_record import (
     OperationStage,
     read_operations,
     require_no_operation,
-    write_operation,
 )
 from sessionizer.errors import OperationPending, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
@@ -178,11 +178,11 @@ def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
 ) -> None:
 
     def die(home: object, record: OperationRecord) -> None:
-        write_operation(restored.stage.stream_home, record)
+        write_unless_abandoned(restored.stage.stream_home, record)
         if record.step is reached:
             raise Killed
 
-    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
@@ -204,9 +204,9 @@ def test_killed_when_its_lineage_is_active_only_the_record_is_left_to_write(
     def die(home: object, record: OperationRecord) -> None:
         if record.outcome is Ending.DONE:
             raise Killed
-        write_operation(restored.stage.stream_home, record)
+        write_unless_abandoned(restored.stage.stream_home, record)
 
-    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
@@ -250,11 +250,11 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
         raise OSError(message)
 
     def die(home: object, record: OperationRecord) -> None:
-        write_operation(restored.stage.stream_home, record)
+        write_unless_abandoned(restored.stage.stream_home, record)
         if record.step is OperationStage.TAKEN_BACK:
             raise Killed
 
-    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
