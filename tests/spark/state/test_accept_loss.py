@@ -8,13 +8,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.execution import execute
-from sessionizer.errors import InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
+from sessionizer.errors import EventsGone, InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.accept_loss import LossRunner
+from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -98,6 +99,8 @@ def test_records_that_retention_removed(
     assert plan_restore(spark, stage.stream_home, *saved).replay.missing == (str(Records(kafka_topic, 0, 3, 5)),)
     plan = accept_loss(spark, stage)
     assert plan.lost == (str(Records(kafka_topic, 0, 3, 5)),)
+    with pytest.raises(EventsGone):  # its rows would be deleted, and the records are not there to read again
+        RollbackRunner(spark=spark, home=stage.stream_home).look().require_possible()
     drain(spark, stage)
     assert ids_of_events(stage) == ["c0", "c1", "c2", "c5", "c6"]
 

@@ -146,7 +146,7 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
     for file in _some(replay.missing):
         yield f"  no longer in the source: {file}"
     if replay.missing:
-        yield "this restore is refused, because the events in them would be lost"
+        yield "this plan is refused, because the events in them would be lost"
 
 
 def _open_text(sessions: int | None, events: int | None) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.deployment.releases import programs_needed
-from sessionizer.errors import NoWayBack
+from sessionizer.errors import InvalidSpec, NoWayBack
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
+from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.source_losses import list_lost_events
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.rollback import Rollback
@@ -24,6 +26,7 @@ from sessionizer.state.lineages.path import path_to
 from sessionizer.state.restores.resolved_ranges import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +93,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         lineage=before,
         batch_id=origin.batch_id,
         tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
-        replay=_replay(home, leaves, before, origin.batch_id),
+        replay=_replay(spark, home, leaves, before, origin.batch_id),
         remarks=(
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
             *programs_needed(home, before),
@@ -124,7 +127,7 @@ def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: s
         raise NoWayBack(home.name, leaves, cause)
 
 
-def _replay(home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
+def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
     records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
     sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
     source, checkpoint = sources[before], home.checkpoint(before)
@@ -136,4 +139,19 @@ def _replay(home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay
         if newest is not None and sources[leaves].get("path") == source["path"]:
             now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
     offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
-    return replay_of(home, source, offset, then, now)
+    again = replay_of(home, source, offset, then, now)
+    return replace(again, missing=(*again.missing, *_lost_events(spark, home, before, offset)))
+
+
+def _lost_events(spark: SparkSession, home: StreamHome, before: str, offset: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
+    """List the events after ``offset`` that a topic or table of ``before`` no longer has.
+
+    None are known of a lineage whose spec this release refuses.
+    """
+    record = SPEC_FILE.of(home, before)
+    kept = record.require()
+    try:
+        spec = parse_recorded_spec(kept.document, record.path) if kept else None
+    except InvalidSpec:
+        return ()
+    return list_lost_events(spark, home, spec, offset, read_source_ids(home, before)) if spec else ()
