@@ -61,6 +61,8 @@ def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) 
         "first": SeedPlan(DECISION, FIGURES, {}),
         "over": SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}),
     }
+    all_back = SeedPlan(replace(over, backfill=True), FIGURES, {"sessions": 200})
+    assert not any("fewer" in line for line in all_back.lines())
     golden("plans/seed.txt", "\n".join("\n".join((f"# {name}", *plan.lines(), "")) for name, plan in plans.items()))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
 from sessionizer.home.json_record import json_keys
+from sessionizer.home.names import SESSIONS
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -154,6 +155,15 @@ class SeedPlan:
         if decision.leaves is not None:
             yield f"  leaves  lineage {decision.leaves}, which is kept. All rows of the stream are deleted:"
             yield from (f"          {table}: {count_text(rows, 'row')}" for table, rows in self.leaving.items())
+            yield from self._fewer()
+
+    def _fewer(self) -> Iterator[str]:
+        """Yield a warning if the tables have fewer sessions afterwards, as if a topic has lost its oldest records."""
+        written = self.figures.sessions if self.decision.backfill else 0
+        fewer = self.leaving.get(SESSIONS, 0) - written
+        if fewer > 0:
+            lost = "Those that the history does not bring are lost"
+            yield f"          {count_text(fewer, 'session')} fewer afterwards. {lost}"
 
 
 _LIVE: Final = {
