@@ -156,6 +156,18 @@ def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_acti
     assert find_abandoned_lineages(home) == [killed]
 
 
+def test_what_was_rolled_back_before_its_first_batch_is_kept(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    active, left = make_lineage(home, None), make_lineage(home, None)
+    TYPES_FILE.of(home, active).write(KeptTypes("event_time"))
+    ORIGIN_FILE.of(home, left).write(Origin("rescale", 7, active, 41))
+    activate_lineage(home, active, None)
+    assert find_abandoned_lineages(home) == [left], "no operation has made it active"
+    done = new_operation(home, "rescale", "ab", "ann", (active, 41))
+    write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
+    assert find_abandoned_lineages(home) == []
+
+
 class Killed(BaseException):
     """As a kill does, it passes every `except Exception`."""
 

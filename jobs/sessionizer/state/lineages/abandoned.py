@@ -72,7 +72,8 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_activ
     if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
         return read_begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
     canary = read_canary(home, lineage)
-    if canary is not None and (canary.outcome is not None or canary.course.drivers):
-        return False  # it was active before, so a user may want to inspect it
-    was_for_now = origin.parent == active or (origin.savepoint is not None and lineage not in were_active)
+    tried = canary is not None and (canary.outcome is not None or canary.course.drivers)
+    if tried or lineage in were_active:
+        return False  # a user may want to inspect it
+    was_for_now = origin.parent == active or origin.savepoint is not None
     return was_for_now and (read_begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
