@@ -17,6 +17,7 @@ from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.lineages.abandoned import find_abandoned_lineages
+from sessionizer.state.lineages.origin import lineage_before
 from sessionizer.state.savepoints.pruning import PruningVerdict
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ def _find_needed(home: StreamHome) -> dict[str, str]:
     active = read_lineage(home)
     found = dict.fromkeys(find_abandoned_lineages(home), "the next command removes it, because a killed one left it")
     if active is not None:
-        if active.parent is not None:
-            found[active.parent] = "a rollback returns to it"
+        before = lineage_before(home, active.lineage)
+        if before is not None:
+            found[before] = "a rollback returns to it"
         found[active.lineage] = "it is active"
     return found
 

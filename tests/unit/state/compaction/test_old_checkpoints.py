@@ -97,6 +97,17 @@ def test_the_active_one_and_the_one_before_stay(home: StreamHome) -> None:
     assert find_abandoned_lineages(home) == []
 
 
+def test_one_whose_rows_a_seed_deleted_is_of_no_use_to_a_rollback(home: StreamHome) -> None:
+    *_, before = chain(home)
+    seeded = make_lineage(home, None)
+    ORIGIN_FILE.of(home, seeded).write(Origin("seed", NOW, before))
+    activate_lineage(home, seeded, before)
+    reasons = {verdict.id: verdict.because for verdict in judge_checkpoints(home, KEEP, NOW)}
+    assert "rollback" not in reasons[before]
+    with pytest.raises(NoWayBack):
+        way_back(home, seeded)
+
+
 def test_one_that_became_needed_since_stays(home: StreamHome) -> None:
     _, second, third, _ = chain(home)
     activate_lineage(home, third, second)
