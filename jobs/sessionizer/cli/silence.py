@@ -23,7 +23,7 @@ class Silence:
     """Time since the last line of a command, which is told ever more seldom. Seconds."""
 
     since: float
-    due_s: float = field(default_factory=lambda: FIRST_S)
+    due_s: float = FIRST_S
 
     def end(self, now: float) -> None:
         """Note that a line was printed."""
