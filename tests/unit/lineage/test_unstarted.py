@@ -18,7 +18,7 @@ from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, 
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
 from sessionizer.lineage.figures import BatchFacts
-from sessionizer.state.lineages.origin import undo_in_place, way_back
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -94,12 +94,16 @@ def test_a_change_in_place_leads_back_to_the_savepoint_that_it_made(home: Stream
 
 def test_no_rollback_is_taken_for_the_way_back_of_a_change_in_place(home: StreamHome) -> None:
     """A rollback leads to the lineage before, which may be weeks old."""
-    _, after = make_new(home)
+    before, after = make_new(home)
     assert undo_in_place(home, after) == []
     done = new_operation(home, "apply", "d", "alice", (after, 1))
     write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=after))
     (said,) = undo_in_place(home, after)
     assert f"`sessionizer restore clicks apply-{done.id}`" in said
+    for origin in (Origin("seed", 7, before), Origin("rescale", 7, before, 41)):  # no rollback leads to either
+        ORIGIN_FILE.of(home, after).write(origin)
+        with pytest.raises(NoWayBack, match=f"`sessionizer restore clicks apply-{done.id}`"):
+            way_back(home, after)
 
 
 def test_a_damaged_record_is_no_reason_to_roll_back(home: StreamHome) -> None:

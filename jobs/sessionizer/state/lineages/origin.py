@@ -75,17 +75,21 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
     """
     origin = ORIGIN_FILE.of(home, lineage).require()
     if origin is None or origin.parent is None:
-        causes = ["it began without the state of another", *undo_in_place(home, lineage)]
-        raise NoWayBack(home.name, lineage, ". ".join(causes))
+        raise _no_way_back(home, lineage, "it began without the state of another")
     if origin.batch_id == NO_BATCH:
-        raise NoWayBack(home.name, lineage, f"its {origin.verb} deleted all rows of lineage {origin.parent}")
+        raise _no_way_back(home, lineage, f"its {origin.verb} deleted all rows of lineage {origin.parent}")
     newest = read_last_commit(home.checkpoint(origin.parent))
     if newest is None:
-        raise NoWayBack(home.name, lineage, f"the checkpoint of lineage {origin.parent} is gone")
+        raise _no_way_back(home, lineage, f"the checkpoint of lineage {origin.parent} is gone")
     if newest != origin.batch_id:
         cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
-        raise NoWayBack(home.name, lineage, cause)
+        raise _no_way_back(home, lineage, cause)
     return origin, origin.parent
+
+
+def _no_way_back(home: StreamHome, lineage: str, cause: str) -> NoWayBack:
+    """Return the error, with the way to undo a change in place, which may be all that the user wants."""
+    return NoWayBack(home.name, lineage, ". ".join((cause, *undo_in_place(home, lineage))))
 
 
 def undo_in_place(home: StreamHome, lineage: str) -> list[str]:
