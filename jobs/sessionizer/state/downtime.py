@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, read_operations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.batch_log import BatchLog
+from sessionizer.state.commands.rollback import Rollback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,25 +40,38 @@ class Downtime:
         return {"seconds": round(self.seconds, 1), "basis": self.basis}
 
 
-def downtime_of(home: StreamHome, verb: str) -> Downtime | None:
-    """Expect a downtime of the stream for ``verb``. None for a stream that never ran. Raises DamagedFile."""
+def downtime_of(home: StreamHome, verb: str, *, new_lineage: bool) -> Downtime | None:
+    """Expect a downtime of the stream for ``verb``. None for a stream that never ran. Raises DamagedFile.
+
+    ``new_lineage``: whether the command starts one, which takes most of the time.
+    """
     lineage = active_lineage(home)
     if lineage is None:
         return None
-    return estimate_downtime(verb, read_operations(home), BatchLog(home.lineage(lineage).batches).life.held_bytes)
+    held_bytes = BatchLog(home.lineage(lineage).batches).life.held_bytes
+    return estimate_downtime(verb, read_operations(home), held_bytes, new_lineage=new_lineage)
 
 
-def estimate_downtime(verb: str, operations: Sequence[OperationRecord], held_bytes: int) -> Downtime:
-    """Take the newest command of the same verb, else of any verb, else guess by the bytes of open events. Pure."""
+def estimate_downtime(
+    verb: str, operations: Sequence[OperationRecord], held_bytes: int, *, new_lineage: bool
+) -> Downtime:
+    """Take the newest command of the same verb, else of any verb, else guess by the bytes of open events. Pure.
+
+    A command counts only if it started a new lineage, too, or none either.
+    """
     done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
-    same = [each for each in done if each.verb == verb]
-    for found in (same, done):
+    alike = [each for each in done if _started_lineage(each) is new_lineage]
+    same = [each for each in alike if each.verb == verb]
+    for found in (same, alike):
         if found:
             return Downtime(seconds_down(found[-1]), f"as long as the {found[-1].verb} {found[-1].id}")
-    seconds = BASE_S + held_bytes / BYTES_PER_S
-    return Downtime(
-        seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, because no command has run here yet"
-    )
+    seconds, like_it = BASE_S + held_bytes / BYTES_PER_S, " like it" if done else ""
+    why = f"because no command{like_it} has run here yet"
+    return Downtime(seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, {why}")
+
+
+def _started_lineage(record: OperationRecord) -> bool:
+    return record.verb != Rollback.name and record.lineage_to != record.lineage_from
 
 
 def seconds_down(record: OperationRecord) -> float:

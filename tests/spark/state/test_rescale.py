@@ -73,7 +73,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
     assert shown.returncode == 0, shown.stderr
     plan = plan_rescale(moved.name, read_committed_batch(home), 6, 3)
-    expected = downtime_of(home, Rescale.name)
+    expected = downtime_of(home, Rescale.name, new_lineage=True)
     assert expected is not None
     assert shown.stdout.splitlines() == [
         *plan.lines(),

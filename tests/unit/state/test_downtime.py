@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 
 
 def done(operation: str, verb: str, seconds: str) -> OperationRecord:
-    return replace(begun_restore(operation), verb=verb, seconds=seconds, outcome=Ending.DONE)
+    return replace(begun_restore(operation), verb=verb, seconds=seconds, outcome=Ending.DONE, lineage_to="new")
 
 
 RESTORE = done("20261123T080000-aaaaaa", "restore", "stopped 300.0, seeded 8.5, taken_back 3.5, activated 1.0")
 RESCALE = done("20261124T080000-bbbbbb", "rescale", "stopped 2.0, activated 40.0")
+ROLLBACK = done("20261125T080000-cccccc", "rollback", "stopped 2.0, seeded 0.0, taken_back 2.0, activated 0.0")
+UPGRADE = done("20261126T080000-dddddd", "upgrade", "stopped 2.0, saved 0.5, activated 0.5")
+IN_PLACE = replace(UPGRADE, lineage_to=UPGRADE.lineage_from)
 
 
 def test_the_wait_for_the_driver_is_no_downtime() -> None:
@@ -53,10 +56,25 @@ def test_the_wait_for_the_driver_is_no_downtime() -> None:
 def test_measured_by_the_same_verb_else_any_else_guessed(
     verb: str, operations: list[OperationRecord], seconds: float, named: str
 ) -> None:
-    found = estimate_downtime(verb, operations, 100_000_000)
+    found = estimate_downtime(verb, operations, 100_000_000, new_lineage=True)
     assert found.seconds == pytest.approx(seconds)
     assert named in found.basis
     assert named in found.line()
+
+
+@pytest.mark.parametrize(
+    ("verb", "operations", "new_lineage", "named"),
+    [
+        ("upgrade", [RESCALE, ROLLBACK, IN_PLACE], True, RESCALE.id),
+        ("upgrade", [IN_PLACE, UPGRADE], False, IN_PLACE.id),
+        ("rollback", [ROLLBACK, RESCALE], False, ROLLBACK.id),
+        ("upgrade", [ROLLBACK, IN_PLACE], True, "no command like it has run here yet"),
+    ],
+)
+def test_only_a_command_that_starts_a_lineage_tells_of_one_that_does(
+    verb: str, operations: list[OperationRecord], new_lineage: bool, named: str
+) -> None:
+    assert named in estimate_downtime(verb, operations, 0, new_lineage=new_lineage).basis
 
 
 @pytest.mark.parametrize("fails_at", [None, Stop(), Do(noted=OperationStage.SEEDED), Do()])

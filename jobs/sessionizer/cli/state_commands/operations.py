@@ -30,7 +30,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.state.commands.steps import Stop
+from sessionizer.state.commands.steps import StartLineage, Stop
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.preconditions import find_changed_lineage
 
@@ -123,13 +123,14 @@ class TypedCommand:
         shared, digest = self.shared, approvable.digest
         if self.pending is None and shared.approve == digest and not shared.as_json:
             plan.require_possible()
+        starts = any(isinstance(step, StartLineage) for step in plan.steps)
         offer = Offer(
             command=self.command,
             plan=plan,
             digest=digest,
             possible=plan.is_possible or self.pending is not None,
             savepoint=self.savepoint,
-            down=downtime_of(self.where, self.command.name) if Stop() in plan.steps else None,
+            down=downtime_of(self.where, self.command.name, new_lineage=starts) if Stop() in plan.steps else None,
         )
         if digest == plan.digest or shared.as_json:
             offer.show(as_json=shared.as_json, approved=shared.approve == digest)
