@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.counts import count_is, count_text, state_text
+from sessionizer.counts import count_is, count_text, number_is, state_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ COUNTED = re.compile(
     r"(?:files|rows|events|sessions|batches|records|days|findings|problems|differences|keys|key groups|tables|streams|"
     r"savepoints|lineages|partitions|jars|processes|frames)\b"
 )
+WITH_A_VERB = re.compile(r"\0((?:[^\0]*[ (])?(?:len|count|items|number)\b[^\0]*|[^\0]*\.items)\0 (?:are|were)\b")
 NEVER_ONE = {
     "len(jar_names(stores))",  # Spark, Delta and Kafka need many
     "len(jar_names(stores or ()))",
@@ -43,6 +44,7 @@ def test_a_noun_fits_its_count(count: int, thing: str, text: str) -> None:
 
 def test_a_verb_and_a_state_fit_theirs() -> None:
     assert (count_is(1, "file"), count_is(2, "file")) == ("1 file is", "2 files are")
+    assert (number_is(1), number_is(2)) == ("1 is", "2 are")
     assert state_text(3, 1, 2) == "3 events of 1 key in 2 sessions"
 
 
@@ -55,7 +57,8 @@ def test_no_sentence_has_a_plural_of_its_own_after_a_count() -> None:
 
 def counts_before_plurals(path: Path) -> Iterator[str]:
     for text in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.JoinedStr)):
-        yield from COUNTED.findall("".join(map(written, text.values)))
+        sentence = "".join(map(written, text.values))
+        yield from (*COUNTED.findall(sentence), *WITH_A_VERB.findall(sentence))
 
 
 def written(part: ast.expr) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.counts import number_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
 from sessionizer.state.commands.restore import Restore
-from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
+from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan, consequences
 from sessionizer.state.restores.row_changes import RowsOfTable
 
 DECISION = RestoreDecision(
@@ -51,6 +52,7 @@ def test_people_read_what_happens_to_each_table(golden: Callable[[str, str], Non
     assert "spec  the savepoint's" in text
     assert "1,200 sessions of 5,400 events" in text
     assert "7 are read again" in text
+    assert number_is(1) in "".join(consequences((), Replay("files", 1)))
     assert PLAN.days == ("2026-11-22", "2026-11-23")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.counts import number_is
 from sessionizer.state.restores.restore_plan import Replay
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def replay_of_files(seen_then: Collection[str], seen_now: Iterable[str], is_ther
     known = set(seen_then)
     since = [uri for uri in seen_now if uri not in known]
     gone = tuple(uri for uri in since if not is_there(uri))
-    return Replay(f"files: {len(known):,} are read already", len(since), gone)
+    return Replay(f"files: {number_is(len(known))} read already", len(since), gone)
 
 
 def replay_of_delta(offset: Any, versions: Collection[int]) -> Replay:  # noqa: ANN401  JSON

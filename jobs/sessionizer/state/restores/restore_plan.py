@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.core.definition.outcome import QuarantineReason
-from sessionizer.counts import count_is, count_text
+from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -141,7 +141,7 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
         if table.back:
             back = f"{count_is(table.rows_back, 'row')} brought back, which an earlier command deleted"
             yield f"  {table.table}: {back}, {_days(table.back)}"
-    again = "" if replay.items is None else f", {replay.items:,} are read again"
+    again = "" if replay.items is None else f", {number_is(replay.items)} read again"
     yield f"  source {replay.described}{again}"
     for file in _some(replay.missing):
         yield f"  no longer in the source: {file}"

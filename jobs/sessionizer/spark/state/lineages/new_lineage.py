@@ -13,6 +13,7 @@ from sessionizer.checkpoint.file_lists import write_start_position
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
+from sessionizer.counts import count_text
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree
 from sessionizer.home.roots import uri_of
@@ -178,7 +179,8 @@ class NewLineage:
         if found is not None:
             return found
         if dict(timeouts) != dict(given.timeouts):
-            return f"it keeps the timeouts of {len(timeouts)} clients, and {len(given.timeouts)} were handed over"
+            kept = count_text(len(timeouts), "client")
+            return f"it keeps the timeouts of {kept}, and was given those of {len(given.timeouts)}"
         watermark = next_watermark(checkpoint, _SEED_BATCH)
         if self._has_watermark and watermark != given.watermark_ms:
             return f"its watermark is {watermark} ms, and {given.watermark_ms} ms was handed over"
