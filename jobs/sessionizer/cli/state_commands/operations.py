@@ -220,7 +220,7 @@ def is_approved(where: StreamHome, approve: str | None, plan: Decided) -> bool:
 @contextmanager
 def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
     """Start Spark for the verb. An error of Spark inside the block becomes one of ours."""
-    say(f"starting Spark to {verb} {where.name}")
+    say(f"starting Spark for the {verb} of {where.name}")
     spark = start_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
     with translate_failures(where.name):
         yield spark
