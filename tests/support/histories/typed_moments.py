@@ -35,7 +35,7 @@ ROWS: Final = frozenset({"sessions", "quarantine", "late_events"})
 """Steps that a command tells once it has deleted rows of a table, or brought some back."""
 _STEP: Final = re.compile(
     r"^(?:starting Spark|driver (?=.* asked to stop)|savepoint(?=: )|taking the history|new lineage: \w+"
-    r"|\w+(?=: [\d,]+ rows (?:brought back|deleted))|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
+    r"|\w+(?=: [\d,]+ rows? (?:brought back|deleted))|lineage: the approved spec|lineage (?=\S+ failed)|tables(?=: )"
     r"|saving lineage|done: \w+|query starts|draining lineage)",
     re.MULTILINE,
 )
