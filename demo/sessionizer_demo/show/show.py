@@ -14,6 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_status
+from sessionizer.counts import count_text
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
@@ -113,9 +114,8 @@ class Show:
             time.sleep(FOLLOW_SECONDS)
             self._require_parts()
             seen = self._look()
-            self._say(
-                f"stream {self.stream}: {seen.state.lower()}, {self._sessions()} sessions{self._where_to_look(seen)}"
-            )
+            landed = f"{count_text(self._sessions(), 'session')} since its driver started"
+            self._say(f"stream {self.stream}: {seen.state.lower()}, {landed}{self._where_to_look(seen)}")
 
     def _look(self) -> DriverStatus:
         return read_status(self.home, epoch_ms())
