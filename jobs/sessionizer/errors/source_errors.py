@@ -105,7 +105,7 @@ class SourceFileUnfit(TerminalError):
 
 
 class EventsGone(TerminalError):
-    """The parts of the source in ``missing`` are gone, and a restore of ``stream`` would have to read them again."""
+    """The parts of the source in ``missing`` are gone, and a command on ``stream`` would have to read them again."""
 
     exit_code = 31
     title = "events are no longer in the source"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
@@ -16,7 +16,6 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.source_losses import list_lost_events
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.rollback import Rollback
@@ -35,9 +34,11 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.restores.restore_plan import Replay
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(kw_only=True)
@@ -139,19 +140,13 @@ def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, bat
         if newest is not None and sources[leaves].get("path") == source["path"]:
             now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
     offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
-    again = replay_of(home, source, offset, then, now)
-    return replace(again, missing=(*again.missing, *_lost_events(spark, home, before, offset)))
+    spec, noted = _spec_of(home, before, records[before]), read_source_ids(home, before)
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=noted)
 
 
-def _lost_events(spark: SparkSession, home: StreamHome, before: str, offset: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
-    """List the events after ``offset`` that a topic or table of ``before`` no longer has.
-
-    None are known of a lineage whose spec this release refuses.
-    """
-    record = SPEC_FILE.of(home, before)
-    kept = record.require()
+def _spec_of(home: StreamHome, lineage: str, record: LineageSpec | None) -> StreamSpec | None:
+    """Return the recorded spec of the lineage, None if it has none or this release refuses it."""
     try:
-        spec = parse_recorded_spec(kept.document, record.path) if kept else None
+        return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path) if record else None
     except InvalidSpec:
-        return ()
-    return list_lost_events(spark, home, spec, offset, read_source_ids(home, before)) if spec else ()
+        return None

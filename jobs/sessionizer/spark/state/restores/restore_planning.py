@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def plan_restore(  # noqa: PLR0913  what a plan is made of
@@ -144,23 +145,38 @@ def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, man
     if manifest.position.format == FILES:
         then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
         now = [file.uri for file in files_read(home)]
-    again = replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
-    spec, offset = read_saved_spec(savepoint, manifest), manifest.position.offset
-    gone = list_lost_events(spark, home, spec, offset, manifest.source_ids)
-    return replace(again, missing=(*again.missing, *gone))
+    spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
 
 
-def replay_of(
+def replay_of(  # noqa: PLR0913  what tells a replay
+    spark: SparkSession,
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+    *,
+    spec: StreamSpec | None,
+    noted: Mapping[str, str],
+) -> Replay:
+    """Describe the replay of a spec's ``source`` from ``offset`` on, and what of it the source no longer has.
+
+    For files, those of ``now`` without those of ``then``. ``spec``: the one of the source, None if this release refuses
+    it. Then the source is not asked. ``noted``: the recorded ids of its topics or table.
+    """
+    again = _describe_replay(home, source, offset, then, now)
+    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
+    return replace(again, missing=(*again.missing, *lost))
+
+
+def _describe_replay(
     home: StreamHome,
     source: Mapping[str, Any],
     offset: Any,  # noqa: ANN401  JSON
     then: Collection[str],
     now: Iterable[str],
 ) -> Replay:
-    """Describe the replay of a spec's ``source`` from ``offset`` on.
-
-    For files, those of ``now`` without those of ``then``.
-    """
     match source["format"]:
         case "files":
             return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
