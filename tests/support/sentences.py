@@ -53,6 +53,17 @@ def help_of(command: Any, name: str) -> Iterator[str]:
             yield from help_of(below, f"{name} {word}")
 
 
+def texts_in(files: Iterable[Path]) -> Iterator[str]:
+    """Yield each text of the product except docstrings, with ``{names}`` for what it fills in."""
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        seen = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if _is_text(node) and id(node) not in seen:
+                seen |= {id(part) for part in ast.walk(node)}
+                yield _rendered(node, {})
+
+
 def is_sentence(text: str) -> bool:
     """Tell whether a text has words of its own, beside the values that it shows."""
     return len(re.sub(r"\{.*?\}+", " ", text).split()) > 1

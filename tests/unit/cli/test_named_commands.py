@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,11 @@ from sessionizer.errors import RetryEffect
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
 from sessionizer.lineage.figures import BatchFigures
+from sessionizer.stream_spec.json_schema import stream_schema
 from support.expected.error_examples import EXAMPLES
 from support.expected.named_commands import commands_in, faults
 from support.places import REPOSITORY
-from support.sentences import refusals_in
+from support.sentences import refusals_in, texts_in
 
 OF_SOURCES: Final = (
     "source_data_loss", "source_rewritten", "source_forbidden", "source_missing", "schema_change", "bad_data",
@@ -46,6 +48,22 @@ REFUSALS: Final = sorted(
     if commands_in(text)
 )
 """The values to use instead, and the errors, that name a command."""
+SECTIONS: Final = stream_schema()["properties"]
+FIELD: Final = re.compile(rf"(?<![\w./{{])({'|'.join(SECTIONS)})\.((?!json\b)[a-z_]+)(?!\w)")
+"""A field of a spec, as a sentence names it: `rules.idle_after`."""
+VARIABLE: Final = re.compile(r"SESSIONIZER_[A-Z_]+")
+FILLED_IN: Final = re.compile(r"\{[^{}]*\}|<[a-z]+>|[A-Z]{3,}|…")
+
+
+def fields_of(section: str) -> set[str]:
+    """Return the names of all fields in a section of a spec, whichever kind of source it is."""
+    schema, found, todo = stream_schema(), set[str](), [SECTIONS[section]]
+    while todo:
+        node = todo.pop()
+        node = schema["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+        found |= set(node.get("properties", ()))
+        todo += [*node.get("anyOf", ()), *node.get("oneOf", ())]
+    return found
 
 
 @pytest.mark.parametrize("name", REMEDIES)
@@ -57,6 +75,21 @@ def test_the_commands_of_a_remedy_can_be_pasted(name: str) -> None:
 @pytest.mark.parametrize("sentence", REFUSALS)
 def test_the_commands_of_a_refusal_can_be_pasted(sentence: str) -> None:
     assert [words for words in commands_in(sentence) if list(faults(words))] == []
+
+
+def test_what_a_text_names_exists() -> None:
+    """A remedy once named the field `rules.idle_timeout`, which no spec has."""
+    texts = list(texts_in(file for folder in ("jobs", "plugins") for file in (REPOSITORY / folder).rglob("*.py")))
+    scripts = [file.read_text(encoding="utf-8") for file in (REPOSITORY / "jobs/sessionizer/page").rglob("*.js")]
+    settings = set(VARIABLE.findall((REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8")))
+    fields = {section: fields_of(section) for section in SECTIONS}
+    named = [found for text in texts for found in FIELD.findall(text)]
+    typed = [words for text in (*texts, *scripts) for words in commands_in(FILLED_IN.sub("X", text))]
+    commands = [words for words in typed if words[0] != "X" and words[0].isalpha()]
+    assert (len(named) > 100, len(commands) > 80) == (True, True)
+    assert [".".join(found) for found in named if found[1] not in fields[found[0]]] == []
+    assert {name for text in texts for name in VARIABLE.findall(text)} - settings - {"SESSIONIZER_SUBMITTED"} == set()
+    assert [words for words in commands if list(faults([*words, "X", "X"]))] == []
 
 
 @pytest.mark.parametrize("name", OF_SOURCES)
