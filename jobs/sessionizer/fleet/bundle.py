@@ -19,6 +19,7 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.bounded_log import KEPT
 from sessionizer.home.stream_home import LOG_NAME
+from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.lineage.active import locate_data, read_lineage
 from sessionizer.redaction import HIDDEN, redact
 from sessionizer.stream_spec.loading.folder import spec_files
@@ -38,7 +39,12 @@ LOGS_TAKEN: Final = 5
 RECORD_BYTES: Final = 4 * 1024 * 1024
 _FOLDERS: Final = ("", "operations", "plans", "leases", "history", "left_out")
 _PACKAGES: Final = ("apache-airflow", "pyspark", "delta-spark", "pyarrow", "pandas", "streaming-state")
-_VARIABLES: Final = ("SESSIONIZER_", "SPARK_", "JAVA_HOME", "HADOOP_CONF_DIR")
+_NAMED: Final = ("SESSIONIZER_", "SPARK_", "JAVA_HOME", "HADOOP_CONF_DIR")
+_SHOWN: Final = (
+    "SESSIONIZER_", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_DRIVER_MEMORY", "SPARK_EXECUTOR_MEMORY",
+    "JAVA_HOME", "HADOOP_CONF_DIR",
+)  # fmt: skip
+"""Beginnings of the variables whose values are in a bundle. Of the others that are named, the bundle has the name."""
 
 
 @dataclass
@@ -163,7 +169,11 @@ def _machine() -> dict[str, object]:
     for package in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-    settings = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
+    settings = {
+        name: value if name.startswith(_SHOWN) and not is_airflows(name) else HIDDEN
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_NAMED)
+    }
     return {"python": sys.version, "platform": platform.platform(), "packages": versions, "settings": settings}
 
 

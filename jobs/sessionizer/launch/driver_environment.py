@@ -24,7 +24,7 @@ MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
 ALLOWED: Final = "SESSIONIZER_ALLOWED_VARIABLES"
 """Variable with the names that a spec may hand to a source, written as in ``MORE``. Only the operator sets it."""
 
-ALLOWED_BY_DEFAULT: Final = ("KAFKA_*", "*_KAFKA_*", "*_KAFKA", "*JAAS*", "SASL_*", "*_SASL_*", "*REGISTRY*")
+ALLOWED_BY_DEFAULT: Final = ("KAFKA_*", "*_KAFKA_*", "*_KAFKA", "*JAAS*", "SASL_*", "*_SASL_*", "*SCHEMA_REGISTRY*")
 
 GIVEN: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",

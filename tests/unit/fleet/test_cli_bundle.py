@@ -17,6 +17,8 @@ from sessionizer.lineage.active import start_lineage
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from support.processes.fabricated_platform import Platform
 
 SECRET = "hunter2"  # noqa: S105 - of the test
@@ -32,7 +34,12 @@ def contents_of(file: Path) -> dict[str, str]:
     return found
 
 
-def test_it_has_records_history_and_logs_without_credentials(platform: Platform, tmp_path: Path) -> None:
+def test_it_has_records_history_and_logs_without_credentials(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SESSIONIZER_NOTIFIER_ARGUMENTS", "SPARK_OF_OUR_SITE"):
+        monkeypatch.setenv(name, f'{{"to": "{SECRET}"}}')
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "3g")
     home = platform.add("visits")
     platform.drive("visits", batch_id=7, warning=f"password={SECRET}")
     start_lineage(home)
@@ -54,6 +61,9 @@ def test_it_has_records_history_and_logs_without_credentials(platform: Platform,
     assert "logs/driver.other.log" not in found, "a link may lead to any file"
     assert not [name for name, text in found.items() if SECRET in text]
     assert json.loads(found["status.json"])["stream"] == "visits"
+    named = json.loads(found["machine.json"])["settings"]
+    assert named["SPARK_DRIVER_MEMORY"] == "3g"
+    assert {"SESSIONIZER_NOTIFIER_ARGUMENTS", "SPARK_OF_OUR_SITE"} <= set(named)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

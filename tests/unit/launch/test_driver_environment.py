@@ -45,13 +45,25 @@ def test_a_spec_names_no_variable_that_the_operator_does_not_allow() -> None:
     assert driver_environment({**AIRFLOW, ALLOWED: "*"}, AIRFLOW) == {ALLOWED: "*"}
 
 
-@pytest.mark.parametrize("name", ["KAFKA_JAAS", "CLICKS_KAFKA_JAAS", "VISITS_JAAS", "JAAS", "EU_KAFKA", "SASL_PLAIN"])
+@pytest.mark.parametrize(
+    "name",
+    ["KAFKA_JAAS", "CLICKS_KAFKA_JAAS", "VISITS_JAAS", "JAAS", "EU_KAFKA", "SASL_PLAIN", "A_SCHEMA_REGISTRY_LOGIN"],
+)
 def test_names_that_speak_of_kafka_need_no_word_of_the_operator(name: str) -> None:
     assert is_allowed(name, {})
 
 
 @pytest.mark.parametrize(
-    "name", ["AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "AZURE_CLIENT_SECRET", "JDBC_PASSWORD", "PATH", "AIRFLOW_KAFKA_X"]
+    "name",
+    [
+        "AWS_SECRET_ACCESS_KEY",
+        "DATABASE_URL",
+        "AZURE_CLIENT_SECRET",
+        "JDBC_PASSWORD",
+        "PATH",
+        "AIRFLOW_KAFKA_X",
+        "CI_REGISTRY_PASSWORD",
+    ],
 )
 def test_others_do(name: str) -> None:
     assert not is_allowed(name, {})

@@ -70,6 +70,15 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"key_groups": 0}, "key_groups", "0", "at least 1"),
     ({"key_groups": 32_769}, "key_groups", "32769", "at most 32768"),
     ({"sink/keep_events": "yes"}, "sink.keep_events", "'yes'", "true or false"),
+    *(
+        ({field: place}, field.replace("/", "."), repr(shown), "a place without credentials")
+        for field in ("source/path", "sink/path")
+        for place, shown in (
+            ("s3a://KEY:SECRET@b/x", "s3a://KEY:***@b/x"),
+            ("s3://KEY@b/x", "s3://***@b/x"),
+            ("hdfs://me:pw@host/x", "hdfs://me:***@host/x"),
+        )
+    ),
     ({"savepoints/every": "hourly"}, "savepoints.every", "'hourly'", "a unit"),
     ({"savepoints/at_least": 0}, "savepoints.at_least", "0", "at least 1"),
     ({"sink/table": "sessions"}, "sink.table", "'sessions'", "schema.table"),

@@ -128,10 +128,24 @@ def test_what_is_no_regular_file_of_bounded_size_is_refused_at_once(
         find_stream(tmp_path, "odd")
 
 
-def test_a_link_to_a_spec_is_read(tmp_path: Path) -> None:
-    write(tmp_path, "real", "one").rename(tmp_path / "elsewhere")
-    (tmp_path / "one.yaml").symlink_to(tmp_path / "elsewhere")
-    assert find_stream(tmp_path, "one").name == "one"
+def test_a_link_to_a_spec_is_read_as_in_a_mounted_config_map(tmp_path: Path) -> None:
+    streams = tmp_path / "mounted"
+    (streams / "..2026").mkdir(parents=True)
+    write(streams / "..2026", "one.yaml", "one")
+    (streams / "..data").symlink_to("..2026")
+    (streams / "one.yaml").symlink_to("..data/one.yaml")
+    (tmp_path / "streams").symlink_to(streams)
+    assert find_stream(tmp_path / "streams", "one").name == "one"
+
+
+def test_no_line_of_a_file_outside_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "private").write_text("root:s3cr3t: [")
+    (tmp_path / "streams" / "one.yaml").symlink_to(tmp_path / "private")
+    with pytest.raises(InvalidSpec) as caught:
+        find_stream(tmp_path / "streams", "one")
+    assert (caught.value.field, caught.value.value) == ("the file", "a link")
+    assert "s3cr3t" not in caught.value.advise()
 
 
 def test_a_missing_folder_is_a_problem_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
@@ -17,6 +18,7 @@ from sessionizer.home.names import (
     TABLES,
     is_name,
 )
+from sessionizer.home.roots import ObjectStore, object_store
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.stream_spec.document.section import refusal
 
@@ -67,6 +69,18 @@ EnvironmentVariable = Annotated[
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """Text that is not empty. Surrounding white space is removed."""
+
+
+def check_place(place: str) -> str:
+    """Return ``place``, a path or a URI, if it holds no credentials. hdfs:// and abfss:// have a name before the @."""
+    parts = urlsplit(place)
+    before, _, host = parts.netloc.rpartition("@")
+    if host and (":" in before or (before and object_store(place) in {ObjectStore.S3, ObjectStore.GCS})):
+        raise refusal(place, "a place without credentials. Put them into the environment of the driver")
+    return place
+
+
+Place = Annotated[Text, AfterValidator(check_place)]
 
 _SUFFIXES: Final = {
     SESSIONS: "", QUARANTINE: "_quarantine", LATE_EVENTS: "_late_events", SESSIONS_DAILY: "_daily",

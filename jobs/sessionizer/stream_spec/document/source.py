@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
-from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Text
+from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Text
 from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
@@ -29,7 +29,7 @@ class FilesSource(SourceWithOptions):
     settled_options = frozenset({"path", "columnnameofcorruptrecord", "mode"})
 
     format: Literal["files"] = Field(description="A folder of files.")
-    path: Text = Field(
+    path: Place = Field(
         description="Folder of the files, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI.",
         examples=["feed/clicks"],
     )
@@ -62,7 +62,7 @@ class DeltaSource(SourceWithOptions):
     settled_options = frozenset({"path"})
 
     format: Literal["delta"] = Field(description="A Delta table.")
-    path: Text = Field(
+    path: Place = Field(
         description="Folder of the table, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
         "Its columns are those of the table.",
         examples=["lake/events"],

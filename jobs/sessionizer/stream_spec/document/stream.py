@@ -10,7 +10,15 @@ from sessionizer.home.clock import HOUR, SECOND
 from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, Duration, format_duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
-from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, TableName, Text
+from sessionizer.stream_spec.document.names import (
+    COLUMN_NAMES_SCHEMA,
+    ColumnName,
+    Expression,
+    Name,
+    Place,
+    TableName,
+    Text,
+)
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
@@ -118,7 +126,7 @@ class Sink(Section):
         default=True,
         description="Whether a session keeps its events, as an array of structs in the column events.",
     )
-    path: Text | None = Field(
+    path: Place | None = Field(
         default=None,
         description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
         "null: streams/<name>/tables.",

@@ -124,7 +124,13 @@ def read_spec(path: Path) -> StreamSpec:
 
 
 def read_text(path: Path) -> str:
-    """Read the file ``path``. Raises InvalidSpec if it is absent, no regular file, too large or not UTF-8."""
+    """Read the file ``path``.
+
+    Raises InvalidSpec if it is absent, no regular file, too large, not UTF-8, or a link out of its folder, because a
+    message about a broken file shows a line of it. The links of a mounted ConfigMap stay in their folder.
+    """
+    if path.is_symlink() and not _is_within(path, path.parent):
+        raise InvalidSpec("the file", Verbatim("a link"), "a file, or a link to one in its folder", file=path)
     try:
         # opening a pipe would wait for its writer, and opening a device may have effects
         kind = file_kind(path.stat().st_mode)
@@ -142,9 +148,15 @@ def read_text(path: Path) -> str:
         raise InvalidSpec("the file", Verbatim(f"broken at byte {error.start}"), "UTF-8", file=path) from error
 
 
+def _is_within(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
 def _read_beside(spec: Path, name: str) -> bytes:
     """Read the file ``name`` in the folder of the file ``spec``. Raises OSError, also if it is too large."""
     path = spec.parent / name
+    if not _is_within(path, spec.parent):
+        raise OSError(errno.EXDEV, "a link out of the folder of the spec")
     kind = file_kind(path.stat().st_mode)
     written = b"" if kind else _beginning(path, MOST_BYTES + 1)
     if kind or len(written) > MOST_BYTES:
