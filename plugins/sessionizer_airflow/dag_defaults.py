@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.control.records.operation_record import IN_AIRFLOW
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import Verb, dag_id
-from sessionizer_airflow.failed_task import say_what_to_do
+from sessionizer.stream_spec.document.section import Verbatim
+from sessionizer_airflow.failed_task import PersonNeeded, say_what_to_do
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from airflow.sdk import Context
 
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -75,7 +81,31 @@ def _options(name: str, verb: str, documentation: str, run_limit: timedelta) -> 
 
 
 def _task_defaults(owner: str) -> dict[str, Any]:
-    return {"owner": owner, "execution_timeout": WORKER_LIMIT, "on_failure_callback": say_what_to_do}
+    return {
+        "owner": owner,
+        "execution_timeout": WORKER_LIMIT,
+        "on_failure_callback": say_what_to_do,
+        "pre_execute": refuse_unknown_fields,
+    }
+
+
+def refuse_unknown_fields(context: Context) -> None:
+    """Fail the task, without a retry, if the conf of its run has a field that its DAG does not have.
+
+    Airflow checks the value of each declared field, and passes any other field on. A misspelt one would do nothing.
+    """
+    known = [*context["dag"].params]
+    for name in sorted({*(context["dag_run"].conf or ())} - {*known}):
+        close = get_close_matches(name, known, n=1)
+        meant = f"Did you mean {close[0]!r}? " if close else ""
+        allowed = f"The fields are {', '.join(sorted(known))}" if known else "The DAG has no fields"
+        unknown = InvalidSpec(name, Verbatim("no field of this DAG"), f"Remove it. {meant}{allowed}")
+        raise PersonNeeded(str(unknown), "run this DAG again, with its fields alone")
+
+
+def find_requester(context: Context) -> str:
+    """Return the user who started the run."""
+    return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"
 
 
 def _document(spec: StreamSpec, documentation: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
-from sessionizer_airflow.failed_task import say_what_to_do
+from sessionizer_airflow.failed_task import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
@@ -170,6 +171,22 @@ def test_no_form_asks_for_what_may_be_left_out(dags: dict[str, DAG]) -> None:
         for name in dag.params:
             kind = dag.params.get_param(name).schema["type"]
             assert kind == "boolean" or "null" in kind or (dag_id, name) in NEEDED, f"{dag_id}: {name}"
+
+
+@pytest.mark.parametrize("unknown", ["aply", "stream_name"])
+def test_every_dag_refuses_a_field_that_it_does_not_have(dags: dict[str, DAG], unknown: str) -> None:
+    """Airflow checks the value of a declared field, and passes any other on: a misspelt one would do nothing."""
+    for dag in dags.values():
+        for task in dag.tasks:
+            ask = task.partial_kwargs["pre_execute"] if isinstance(task, MappedOperator) else task._pre_execute_hook
+            assert ask is not None
+            run = SimpleNamespace(conf=dict.fromkeys(dag.params))
+            ask({"dag": dag, "dag_run": run})
+            run.conf[unknown] = True
+            with pytest.raises(PersonNeeded) as refused:
+                ask({"dag": dag, "dag_run": run})
+            assert unknown in refused.value.reason
+            assert all(name in refused.value.reason for name in dag.params)
 
 
 def test_every_task_that_fails_says_what_to_do_last(dags: dict[str, DAG]) -> None:

@@ -121,7 +121,8 @@ class ApprovePlan(ApprovalOperator):
             return asdict(Approved.of(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}"))
         patience_ms = min(self.settings.patience_ms, window.left_ms if window else self.settings.patience_ms)
         self.response_timeout = timedelta(milliseconds=patience_ms)
-        self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms)
+        asker = context["dag_run"].triggering_user_name
+        self.subject, self.body = subject_of(plan), body_of(plan, request.why, patience_ms, asker)
         super().execute(context)
         return None
 
@@ -135,7 +136,9 @@ class ApprovePlan(ApprovalOperator):
         if not is_approved:
             return None
         _, plan = self._asked(context)
-        return asdict(Approved.of(plan, f"{by}{IN_AIRFLOW}"))
+        asker = context["dag_run"].triggering_user_name
+        asked = f", asked by {asker}" if asker and asker != by else ""
+        return asdict(Approved.of(plan, f"{by}{asked}{IN_AIRFLOW}"))
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
         try:
@@ -180,9 +183,11 @@ def subject_of(plan: PlanRecord) -> str:
     return f"{plan.verb.capitalize()} {plan.stream}{f' to savepoint {plan.savepoint}' if plan.savepoint else ''}?"
 
 
-def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
+def body_of(plan: PlanRecord, why: str, patience_ms: int, asker: str | None = None) -> str:
     """Format the plan, a line for each of its lines without markup, and the effect of each answer or of none."""
-    told, *lines = [*plan.text.splitlines(), *([f"why: {' '.join(why.split())}"] if why else [])]
+    told, *lines = plan.text.splitlines()
+    lines += [f"why: {' '.join(why.split())}"] if why else []
+    lines += [f"asked for by {asker}"] if asker else []
     listed = "\n".join(f"- {_plain(line)}" for line in lines)
     is_stopped = Upgrade.options()["on_copy"].flag not in shlex.split(plan.options)
     stopped = "is stopped at its next batch boundary, and runs again afterwards, unless it was stopped before"

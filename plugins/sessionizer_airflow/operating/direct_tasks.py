@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
+from sessionizer_airflow.dag_defaults import find_requester
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.jobs import read_request
 from sessionizer_airflow.operating.request import PROMOTE, TEST_ALERT
@@ -81,8 +81,3 @@ class SendTestAlert(DirectTask):
             remedy = f"set {CLASS} for Airflow's processes, restart them, and run this DAG again"
             raise PersonNeeded("no notifier is set", remedy)
         return f"sent by {notifier}: {alert.message}"
-
-
-def find_requester(context: Context) -> str:
-    """Return the user who started the run."""
-    return f"{context['dag_run'].triggering_user_name or 'an unnamed user'}{IN_AIRFLOW}"

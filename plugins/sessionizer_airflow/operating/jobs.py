@@ -17,7 +17,7 @@ from sessionizer.errors import StreamBegun, TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
-from sessionizer_airflow.dag_defaults import OPERATE
+from sessionizer_airflow.dag_defaults import OPERATE, find_requester
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
@@ -60,7 +60,8 @@ class ReadForm(BaseBranchOperator):
         """Refuse an impossible request before anything is started."""
         show_label(context)
         request = read_request(context, self.first_task)
-        self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
+        why = f": {request.why}" if request.why else ""
+        self.log.info("%s of %s, asked for by %s%s", request.operation, request.stream, find_requester(context), why)
         try:
             require_user(request)
             if self.project is not None and request.operation in COMMANDS:
@@ -140,7 +141,8 @@ class MakeSavepoint(OperateJob):
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """Name the savepoint by the run, so that each try makes the same one."""
         savepoint = savepoint_id_of(context["run_id"], context["dag_run"].run_after)
-        why = request.why or f"asked for in Airflow ({context['run_id']})"
+        why = f"{request.why}, by " if request.why else "asked for by "
+        why += find_requester(context)
         return savepoint_argv(self.project.folders, request.stream, savepoint, why=why)
 
 

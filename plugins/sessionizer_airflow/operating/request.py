@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
@@ -12,7 +11,6 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
 from sessionizer.home.names import check_identifier, check_name
 from sessionizer.home.roots import is_uri
-from sessionizer.state.commands.command import EARLIER_FIELDS
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from sessionizer.state.commands.command import Option
 
 
-OF_ALL: Final = ("verb", "stream", "why")
-"""Fields of every request."""
 SAVEPOINT: Final = "savepoint"
 PROMOTE: Final = "promote"
 TEST_ALERT: Final = "test_alert"
@@ -103,7 +99,9 @@ def request_id(run_id: str) -> str:
 
 def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
     declared = form_fields()
-    _require_known(given, declared)
+    for name, (option, _) in declared.items():
+        if option.is_moment and name in given:
+            moment_of(str(given[name]), name)
     for name, (_, verbs) in declared.items():
         if name in given and operation not in verbs:
             allowed = f"Leave it empty: it belongs to {', '.join(verbs)}, not to {operation}"
@@ -118,20 +116,6 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
     if "history" in given:
         _require_place(str(given["history"]))
         _require_user(given)
-
-
-def _require_known(given: Mapping[str, object], declared: Mapping[str, tuple[Option, tuple[str, ...]]]) -> None:
-    """Check what Airflow does not: that each field is one of the form, and each moment a moment. Raises InvalidSpec.
-
-    A call of Airflow's API may have any field. A misspelt one would be left out in silence.
-    """
-    for name in sorted(given.keys() - {*OF_ALL, *declared, *EARLIER_FIELDS}):
-        close = get_close_matches(name, declared, n=1)
-        meant = f". Did you mean {close[0]!r}?" if close else ""
-        raise InvalidSpec(name, Verbatim("given"), f"Remove it, because the form has no such field{meant}")
-    for name, (option, _) in declared.items():
-        if option.is_moment and name in given:
-            moment_of(str(given[name]), name)
 
 
 def _require_one_goal(savepoint: object, time: object) -> None:

@@ -14,6 +14,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import BY_CANARY
+from sessionizer_airflow.dag_defaults import find_requester
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.pause import ask_pause
 
@@ -67,7 +68,7 @@ class SetDesiredState(BaseOperator):
     def execute(self, context: Context) -> None:
         """Write the desired state, then ask a live driver to follow it."""
         try:
-            self._set(f"DAG {context['dag'].dag_id}")
+            self._set(find_requester(context))
         except TerminalError as error:
             raise PersonNeeded.wrap(error) from None
 
@@ -84,6 +85,6 @@ class SetDesiredState(BaseOperator):
         for line in approval.lines() if approval else ():
             self.log.info("%s", line)
         if self.state is not DesiredState.RUNNING:
-            ask_to_stop(home, f"desired state is {self.state} ({by})", self.log.info)
+            ask_to_stop(home, f"desired state is {self.state}, by {by}", self.log.info)
         elif approval and approval.changes:
-            ask_to_stop(home, f"a changed spec is to be applied ({by})", self.log.info)
+            ask_to_stop(home, f"a changed spec is to be applied, by {by}", self.log.info)

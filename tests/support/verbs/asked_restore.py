@@ -25,7 +25,9 @@ PLAN = PlanRecord(
 
 
 def context(form: dict[str, Any], **more: Any) -> Any:
-    run = SimpleNamespace(run_after=datetime(2026, 11, 23, 10, tzinfo=UTC), run_type="manual")
+    run = SimpleNamespace(
+        run_after=datetime(2026, 11, 23, 10, tzinfo=UTC), run_type="manual", triggering_user_name="olga"
+    )
     return {"run_id": RUN, "params": form, "dag_run": run, **more}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _OPTION: Final = "option"
 EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}
-"""Fields of earlier releases, and their present names. Options with dashes, and runs by the API, may still use them."""
+"""Fields of earlier releases, and their present names. Options with dashes may still use them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,6 @@ class Command:
     @classmethod
     def parse_form(cls, filled: Mapping[str, object]) -> Self:
         """Return the command of a form with these fields ``filled``. Each line of a repeated option is a value."""
-        filled = {EARLIER_FIELDS.get(name, name): value for name, value in filled.items()}
         repeated = {name for name, each in cls.options().items() if each.default == ()}
         values = {name: filled[name] for name in cls.options() if name in filled}
         lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}

@@ -86,7 +86,7 @@ def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.Monk
     task = waiting(project, monkeypatch)
     with pytest.raises(TaskAwaitingInput):
         task.execute(context(RESTORE))
-    assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms))
+    assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms, "olga"))
 
 
 def test_nobody_is_asked_about_what_cannot_be_done(
@@ -129,7 +129,7 @@ def test_an_approval_hands_on_what_was_shown_and_who_approved(project: Project) 
     found = answered(project, "Approve", {"id": "7", "name": "alice"})
     assert found is not None
     assert Approved(**found) == Approved(
-        savepoint="s1", options="", digest=PLAN.digest, planned_at=PLAN.made_at, by="alice (Airflow)"
+        savepoint="s1", options="", digest=PLAN.digest, planned_at=PLAN.made_at, by="alice, asked by olga (Airflow)"
     )
 
 

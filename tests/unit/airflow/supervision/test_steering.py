@@ -54,7 +54,7 @@ def project_of(platform: Platform) -> Project:
 def steer(platform: Platform, **options: Any) -> None:
     """Run the task as Airflow does, its templates rendered."""
     task = SetDesiredState(task_id="start", stream="visits", project=project_of(platform), **options)
-    task.execute({"dag": SimpleNamespace(dag_id="visits.start")})  # type: ignore[typeddict-item]
+    task.execute({"dag_run": SimpleNamespace(triggering_user_name="olga")})
 
 
 def test_a_start_without_the_box_applies_nothing_and_stops_nobody(platform: Platform, home: StreamHome) -> None:
@@ -143,7 +143,8 @@ def test_supervise_shows_a_changed_spec_in_its_log(
     assert not stop_requested(home, "driver-1")
 
 
-def test_a_stop_is_heard(platform: Platform, home: StreamHome) -> None:
-    steer(platform, state=DesiredState.STOPPED)
+def test_a_stop_is_heard_and_names_its_user(platform: Platform, home: StreamHome) -> None:
+    steer(platform, state=DesiredState.STOPPED, why="maintenance")
     assert stop_requested(home, "driver-1")
-    assert read_desired(home).state is DesiredState.STOPPED
+    desired = read_desired(home)
+    assert (desired.state, desired.by, desired.why) == (DesiredState.STOPPED, "olga (Airflow)", "maintenance")
