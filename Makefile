@@ -25,7 +25,7 @@ help:
 	@echo "make stack-test  a stream in that stack, twice, with a worker killed, a restore, an upgrade, down and up"
 	@echo "make test-matrix  the wheel in other Pythons, Airflows and Sparks; prints a table"
 	@echo "make docs       the documentation as a site, in dist/site"
-	@echo "make lock       resolve requirements.lock anew"
+	@echo "make lock       resolve requirements.lock and docker/requirements.lock anew"
 
 # after Java, because both may have to be installed by the one package manager
 .tools/chromium: docker/ensure-chromium | .tools/java
@@ -157,6 +157,9 @@ lock: | $(UV)
 	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra gcs --extra azure --extra hdfs --extra openlineage \
 	  --group dev --generate-hashes \
 	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
+	$(UV) pip compile pyproject.toml docker/requirements.in --extra driver --extra kafka --extra s3 --extra hdfs --extra lookup \
+	  --constraint requirements.lock --generate-hashes \
+	  --python-version 3.11 --no-header --quiet --output-file docker/requirements.lock
 
 clean:
 	rm -rf .venv .tools .jars .demo .bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LISTED: Final = Path(__file__).absolute().with_name("jars.xml")
+DIGESTS: Final = LISTED.with_suffix(".sha256")
+"""File with the SHA-256 of each listed jar, as ``sha256sum`` prints it. A registry may serve other bytes one day."""
 FETCHED_WITHIN_S: Final = 600.0
 EVERY_DRIVER: Final = "default"
 """Configuration of ``jars.xml`` with the jars of every driver. Each object store has one of its own."""
@@ -45,6 +48,13 @@ def other_versions(present: Iterable[str]) -> list[str]:
     return sorted(name for name in set(present) - needed if _VERSION.sub("", name) in artifacts)
 
 
+def altered_jars(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return those of the jars ``names`` in ``folder`` whose content is not the listed one. Raises OSError."""
+    listed = {name: digest for digest, name in map(str.split, DIGESTS.read_text().splitlines())}
+    contents = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    return sorted(name for name, digest in contents.items() if listed.get(name) != digest)
+
+
 def list_file_names(folder: Path) -> list[str]:
     """Return the names of the files in ``folder``. It may not exist."""
     return sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
@@ -57,7 +67,7 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
 
     Without a missing jar nothing is opened, so it works offline.
 
-    Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer.
+    Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer, or with other content.
     Raises UnwritablePath, DiskFull.
     """
     missing = missing_jars(list_file_names(folder), stores)
@@ -67,6 +77,10 @@ def fetch_jars(folder: Path, stores: Sequence[ObjectStore] = ()) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as part:
             _run_ivy(folder, Path(part), stores)
+            if altered := altered_jars(Path(part), missing):
+                raise JarsNotFetched(
+                    folder, f"{altered[0]} has another SHA-256 than {DIGESTS.name} of this release names"
+                )
             for name in missing:
                 (Path(part) / name).replace(folder / name)
     except OSError as error:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from email.message import Message
 
 DATA = {
-    "sessionizer/launch/jars.xml", "sessionizer/py.typed", "sessionizer/spark/log4j2.properties",
+    "sessionizer/launch/jars.xml", "sessionizer/launch/jars.sha256", "sessionizer/py.typed",
+    "sessionizer/spark/log4j2.properties",
     "sessionizer_airflow/py.typed",
 }  # fmt: skip
 HEAVY = {"pyspark", "pyspark-client", "delta-spark", "pyarrow", "pandas", "numpy", "confluent-kafka", "hdfs-native"}

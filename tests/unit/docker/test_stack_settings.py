@@ -145,3 +145,14 @@ def test_without_a_registry_each_image_is_a_target_of_the_dockerfile() -> None:
     built = {name for name, target in switched.items() if target in stages()}
     assert built == {"POSTGRES_IMAGE", "KAFKA_IMAGE", "S3_IMAGE", "PROMETHEUS_IMAGE"}
     assert set(switched) - built == {"BASE_IMAGE", "GO_IMAGE"}
+
+
+def test_the_images_have_the_versions_that_the_tests_run_with() -> None:
+    pinned, ours = (
+        dict(re.findall(r"^([\w.-]+(?:\[[\w,-]+\])?)==(\S+)", (folder / "requirements.lock").read_text(), re.MULTILINE))
+        for folder in (DOCKER, REPOSITORY)
+    )
+    assert {name: ours[name] for name in pinned if name in ours} == {
+        name: pinned[name] for name in pinned if name in ours
+    }
+    assert {"apache-airflow-providers-fab", "pyspark", "deltalake"} <= set(pinned)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import JarsNotFetched
+from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.installation import APPLICATION, PACKAGE, driver_python, has_own_python, jar_folder
-from sessionizer.launch.jars import fetch_jars, jar_names, missing_jars, other_versions
+from sessionizer.launch.jars import DIGESTS, altered_jars, fetch_jars, jar_names, missing_jars, other_versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,12 @@ def test_the_package_lists_exact_jars() -> None:
 def test_missing_jars_are_named() -> None:
     assert missing_jars(jar_names()) == []
     assert missing_jars(set(jar_names()) - {DELTA}) == [DELTA]
+
+
+def test_each_listed_jar_has_its_digest(tmp_path: Path) -> None:
+    assert {line.split()[1] for line in DIGESTS.read_text().splitlines()} == set(jar_names(ObjectStore))
+    (tmp_path / DELTA).write_bytes(b"other bytes")
+    assert altered_jars(tmp_path, [DELTA]) == [DELTA]
 
 
 def test_another_version_of_a_jar_is_found() -> None:
