@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-__all__ = ["check_specs", "stream_dags"]
+    from airflow.sdk import Asset
+
+__all__ = ["check_specs", "sessions_asset", "stream_dags"]
 
 
 def stream_dags(
@@ -36,6 +38,22 @@ def check_specs(namespace: MutableMapping[str, Any], folder: str = "streams") ->
     from sessionizer_airflow.dags.factory import require_sound_specs  # noqa: PLC0415
 
     require_sound_specs(namespace, folder)
+
+
+def sessions_asset(stream: str) -> Asset:
+    """Return the asset of a stream's new sessions, for ``schedule=[sessions_asset("clicks")]`` in a DAG of your own.
+
+    It is the asset that the stream's own DAG declares, with its watcher. ``Asset("clicks.sessions")`` is another one,
+    which takes the name from it.
+
+    Raises HomeMissing: SESSIONIZER_HOME is not set to an absolute path.
+    """
+    from sessionizer_airflow.assets import watched_sessions_asset  # noqa: PLC0415
+    from sessionizer_airflow.project import Project  # noqa: PLC0415
+    from sessionizer_airflow.supervision.policy import SupervisionSettings  # noqa: PLC0415
+
+    interval = SupervisionSettings.from_environment().landing_interval_ms
+    return watched_sessions_asset(stream, Project.from_environment().home, interval)
 
 
 def provider_info() -> dict[str, Any]:

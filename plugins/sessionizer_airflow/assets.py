@@ -14,21 +14,24 @@ from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import add_stamp, unknown_format
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.internals import find_asset_uri
 from sessionizer_airflow.landing import Announcement, find_landing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 POLL_SECONDS = 2.0
+PLACES = {"sessions": "tables/sessions", "report_due": "report_due"}
+"""Kinds of assets that each stream has, with the end of their URI."""
 ANNOUNCED = "announced"
 
 
-def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
+def watched_sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
     """Return the asset of the ``sessions`` table of ``stream``.
 
     It has an event at most every ``interval`` ms, with the newest Delta version.
     """
-    return _watched_asset(f"{stream}.sessions", "tables/sessions", stream, platform_home, interval)
+    return _watched_asset("sessions", stream, platform_home, interval)
 
 
 def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
@@ -37,17 +40,34 @@ def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
     It has an event at most every ``interval`` ms, however much has landed. A report waits for a table change and for
     this interval. Other consumers of the table hear of new sessions sooner.
     """
-    return _watched_asset(f"{stream}.report_due", "report_due", stream, platform_home, interval)
+    return _watched_asset("report_due", stream, platform_home, interval)
 
 
-def _watched_asset(name: str, place: str, stream: str, platform_home: Path, interval: int) -> Asset:
-    watch = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval)
+def _watched_asset(kind: str, stream: str, platform_home: Path, interval: int) -> Asset:
+    watch, name = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval), f"{stream}.{kind}"
     return Asset(
         name=name,
-        uri=f"sessionizer://streams/{stream}/{place}",
+        uri=_uri_of(stream, kind),
         group="sessionizer",
         watchers=[AssetWatcher(name=f"{name}_landed", trigger=watch)],
     )
+
+
+def _uri_of(stream: str, kind: str) -> str:
+    return f"sessionizer://streams/{stream}/{PLACES[kind]}"
+
+
+def find_taken_asset(stream: str, find_uri: Callable[[str], str | None] = find_asset_uri) -> tuple[str, str] | None:
+    """Return the name and the URI of an asset of ``stream`` whose name Airflow has given to another DAG's asset.
+
+    Of two assets of one name Airflow keeps the one that was there first. The other has no events. ``find_uri`` returns
+    the URI of the active asset of a name.
+    """
+    for kind in PLACES:
+        uri = find_uri(f"{stream}.{kind}")
+        if uri not in {None, _uri_of(stream, kind)}:
+            return f"{stream}.{kind}", str(uri)
+    return None
 
 
 class SessionsLanded(BaseEventTrigger):

@@ -10,8 +10,8 @@ when it defers. Then the label is sent over the channel by which a worker's proc
 The public way to read what a task returned is its ``xcom_pull``, which a listener in the scheduler has not. It reads
 the table of return values in the session of its run.
 
-The public way to ask whether a DAG is paused is Airflow's API, for which a worker has no credentials. It asks over the
-same channel.
+The public way to ask whether a DAG is paused, or which asset is active by a name, is Airflow's API, for which a worker
+has no credentials. It asks over the same channel.
 """
 
 from __future__ import annotations
@@ -72,17 +72,28 @@ def send_label(label: str) -> None:
 
 def is_dag_paused(dag: str) -> bool | None:
     """Return whether Airflow has the DAG paused. None outside of a task's process, or if Airflow does not know it."""
+    from airflow.sdk.execution_time.comms import DagResult, GetDag  # noqa: PLC0415  as above
+
+    answer = _ask(GetDag(dag_id=dag))
+    return answer.is_paused if isinstance(answer, DagResult) else None
+
+
+def find_asset_uri(name: str) -> str | None:
+    """Return the URI of the active asset of that name. None outside of a task's process, or if there is none."""
+    from airflow.sdk.execution_time.comms import AssetResult, GetAssetByName  # noqa: PLC0415  as above
+
+    answer = _ask(GetAssetByName(name=name))
+    return answer.uri if isinstance(answer, AssetResult) else None
+
+
+def _ask(question: Any) -> object:  # noqa: ANN401  a message of Airflow's
+    """Return Airflow's answer. None outside of a task's process, or if Airflow refuses it."""
     from airflow.sdk.execution_time import task_runner  # noqa: PLC0415  as above
-    from airflow.sdk.execution_time.comms import DagResult, GetDag  # noqa: PLC0415
 
     supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
-    if supervisor is None:
-        return None
-    try:
-        answer = supervisor.send(GetDag(dag_id=dag))
-    except AirflowRuntimeError:
-        return None
-    return answer.is_paused if isinstance(answer, DagResult) else None
+    with suppress(AirflowRuntimeError):
+        return None if supervisor is None else supervisor.send(question)
+    return None
 
 
 def find_returned_tasks(run: DagRun) -> set[str]:

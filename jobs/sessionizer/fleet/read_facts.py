@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
-from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE
+from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, PauseRecord
 from sessionizer.control.timeouts import LAG_LIMIT_MS
 from sessionizer.fleet.health.facts import WINDOW_MS, HealthFacts
 from sessionizer.fleet.health.judge import judge_health
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PAUSE_KNOWN_MS: Final = 15 * MINUTE
-"""Milliseconds for which a note that the DAG of supervision is paused counts. It is made every five minutes."""
+"""Milliseconds for which Airflow's note on a stream's DAGs counts. It is made every five minutes."""
 
 
 def health_of(view: StreamView, spec: StreamSpec | None, now: int) -> StreamHealth:
@@ -41,6 +41,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
     every_ms = spec.savepoints.every_ms if spec else None
     free, disk = _fullest_disk(home) if home else (None, "")
     damages = [str(error) for error in view.damages]
+    noted = _noted_by_airflow(home, now) if home else None
     return HealthFacts(
         name=view.name,
         now=now,
@@ -65,16 +66,17 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         history_since=oldest_record(home) if home and every_ms else None,
         save_every_ms=every_ms,
         watermark_delay_ms=spec.rules.watermark_delay_ms if spec else 0,
-        paused=_is_paused(home, now) if home else False,
+        paused=noted.paused if noted else False,
+        taken_asset=noted.taken if noted else "",
         looked_at=looked_at(home) if home else None,
         lag_limit_ms=duration_from(os.environ, "lag_alert") if variable_of("lag_alert") in os.environ else LAG_LIMIT_MS,
     )
 
 
-def _is_paused(home: StreamHome, now: int) -> bool:
-    """Whether Airflow has noted lately that the DAG of supervision is paused."""
+def _noted_by_airflow(home: StreamHome, now: int) -> PauseRecord | None:
+    """Return what Airflow has noted lately of the stream's DAGs. None if it noted nothing."""
     record = PAUSE_FILE.of(home).read()
-    return record is not None and record.paused and now - record.at <= PAUSE_KNOWN_MS
+    return record if record is not None and now - record.at <= PAUSE_KNOWN_MS else None
 
 
 def looked_at(home: StreamHome) -> int | None:

@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from sessionizer.home.clock import MINUTE
 from sessionizer_airflow.dag_defaults import platform_dag_options
 from sessionizer_airflow.operators.streams_task import StreamsTask
+from sessionizer_airflow.reports.assets import report_assets
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.stuck import report_stuck
 from sessionizer_airflow.reports.unwatched import report_unwatched
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
-Reports drivers without a spec, streams without a supervisor, and unfinished commands without a process. This DAG only
-reads. **A failed run** names what it found and what to do.
+Reports drivers without a spec, streams without a supervisor, unfinished commands without a process, and assets that
+another DAG has taken. This DAG only reads. **A failed run** names what it found and what to do.
 
 **`report_orphans`**: a driver runs, but no spec describes its stream, because the spec was renamed or removed. Such a
 driver keeps writing. Stop it at a batch boundary with `sessionizer stop <name>`, or put its spec back.
@@ -30,6 +31,9 @@ several minutes, because its DAG is paused or Airflow is too busy.
 
 **`report_stuck`**: a command has stopped a stream, and no process has worked on it for several minutes. It was
 killed, its run was marked, or its last try failed. The stream is down until the command is finished.
+
+**`report_assets`**: another DAG declares an asset of a stream's name, such as `Asset("clicks.sessions")`, and Airflow
+has given it the name. The stream's own asset then has no events.
 """
 
 # A finding fails at once, because a retry cannot fix it. Retries are for workers that Airflow could not start.
@@ -52,6 +56,7 @@ def orphans_dag(wiring: Wiring, platform: str) -> DAG:
             "report_orphans": lambda *told: report_orphans(project.home, project.streams, *told),
             "report_unwatched": lambda *told: report_unwatched(project.home, project.streams, unwatched_after, *told),
             "report_stuck": lambda *told: report_stuck(project.home, project.streams, stuck_after, *told),
+            "report_assets": lambda say, _: report_assets(project.home, project.streams, say),
         }
         for task, look in looks.items():
             StreamsTask(task_id=task, look=look, **RETRIES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG
 
 from sessionizer.home.names import Verb
-from sessionizer_airflow.assets import report_due_asset, sessions_asset
+from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.dag_defaults import dag_options
 from sessionizer_airflow.launching.argv import report_argv
 from sessionizer_airflow.operators.batch_jobs import batch_job
@@ -22,7 +22,8 @@ Rebuilds `sessions_daily` from the sessions that have landed.
 
 Runs when new rows have landed, at most every five minutes (`SESSIONIZER_REPORT_INTERVAL`), with an event of the asset
 `{stream}.report_due`. The asset `{stream}.sessions` has an event at most every minute. It carries the Delta version,
-the number of rows and the watermark, for your own DAGs.
+the number of rows and the watermark. Schedule your own DAGs with `schedule=[sessions_asset("{stream}")]`, after
+`from sessionizer_airflow import sessions_asset`.
 """
 
 
@@ -33,7 +34,7 @@ def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
     with DAG(
         **dag_options(spec, Verb.REPORT, documentation, run_limit=timedelta(hours=2)),
         schedule=[
-            sessions_asset(spec.name, project.home, settings.landing_interval_ms),
+            watched_sessions_asset(spec.name, project.home, settings.landing_interval_ms),
             report_due_asset(spec.name, project.home, settings.report_interval_ms),
         ],
     ) as dag:

@@ -16,7 +16,7 @@ from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.errors import StreamBegun, TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
-from sessionizer_airflow.assets import report_due_asset, sessions_asset
+from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.dag_defaults import OPERATE, find_requester
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
@@ -223,7 +223,7 @@ class CarryOut(OperateJob):
             extra["restored_to"] = approved.savepoint
         home, settings = self.project.home, self.settings
         for asset in (
-            sessions_asset(request.stream, home, settings.landing_interval_ms),
+            watched_sessions_asset(request.stream, home, settings.landing_interval_ms),
             report_due_asset(request.stream, home, settings.report_interval_ms),
         ):
             context["outlet_events"][REWRITTEN].add(asset, extra=extra)

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-def ask_pause(home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused) -> bool | None:
-    """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``, and return it. Never raises."""
+def ask_pause(
+    home: StreamHome, ask: Callable[[str], bool | None] = is_dag_paused, taken: str | None = None
+) -> bool | None:
+    """Note whether the stream's supervisor is paused, by Airflow's answer to ``ask``, and return it. Never raises.
+
+    ``taken`` is noted with it: the asset of the stream that another DAG has.
+    """
     paused = ask(dag_id(home.name, Verb.SUPERVISE))
     if paused is not None:
-        note_pause(home, paused=paused)
+        note_pause(home, paused=paused, taken=taken)
     return paused

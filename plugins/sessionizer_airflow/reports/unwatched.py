@@ -18,7 +18,6 @@ from sessionizer.home.names import Verb, dag_id, name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.operators.pause import ask_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +68,7 @@ class UnwatchedStream:
 def report_unwatched(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Alert users of each new such stream. Note for each stream whether its supervisor is paused.
+    """Alert users of each new such stream.
 
     Raises StreamFindings: there are any.
     """
@@ -81,7 +80,6 @@ def report_unwatched(
             say(f"{view.name} cannot be examined: {view.problem}")
             continue
         stream, home = find_unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
-        ask_pause(home)
         if stream is None:
             TOLD_OF_UNWATCHED.forget(home)
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
     root = tmp_path_factory.mktemp("platform")
     specs = root / "specs"
     specs.mkdir()
+    # a test puts DAG files of its own beside ours
+    dags = copytree(SUPPORT / "faults" / "slow_dags", root / "dags")
     for name in STREAMS:
         (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", SPEC).format(name=name))
     installation = Installation(
@@ -51,7 +54,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
             # as users have it who keep their own notifiers beside ours
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo", "tests")),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(SUPPORT / "faults" / "slow_dags"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
             **getattr(request.module, "SETTINGS", {}),
         },
     )

@@ -11,6 +11,7 @@ import pytest
 
 from sessionizer.causes.cause import KILLED
 from sessionizer.control.records.airflow_records import PAUSE_FILE
+from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.operate_form import OPERATE, OperateForm
@@ -27,6 +28,14 @@ SETTINGS = {
     # the last one may log in, and has no role
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
 }
+CONSUMER = """
+from airflow.sdk import DAG, Asset
+from airflow.providers.standard.operators.empty import EmptyOperator
+from sessionizer_airflow import sessions_asset
+
+with DAG("consumer", schedule=[{asset}], is_paused_upon_creation=True):
+    EmptyOperator(task_id="use")
+"""
 LINES_A_DAY = 200
 WATCHES_A_DAY = 6
 
@@ -73,6 +82,39 @@ def test_a_stop_needs_neither_a_reason_nor_to_be_unpaused(platform: Platform) ->
     found = platform.api.call("GET", "/api/v2/dags/visits.stop/details")
     assert not found["is_paused"]
     assert "null" in found["params"]["why"]["schema"]["type"], "the form would not let go without it"
+
+
+def test_a_misspelt_field_of_a_run_changes_nothing_and_a_reason_has_its_user(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    for dag, conf in (("clicks.stop", {"wy": "tests"}), ("clicks.start", {"aply": True}), ("clicks.report", {"x": 1})):
+        assert platform.wait_for_end(dag, platform.run_now(dag, **conf)) == "failed"
+    platform.api.set_paused("clicks.report", paused=True)
+    assert platform.working_uid() == uid
+    assert platform.wait_for_end("visits.stop", platform.run_now("visits.stop", why="tests")) == "success"
+    desired = read_desired(platform.of("visits").home)
+    assert (desired.state, desired.by, desired.why) == (DesiredState.STOPPED, "admin (Airflow)", "tests")
+
+
+def test_the_name_of_an_asset_that_another_dag_has_is_reported_until_it_refers_to_it(platform: Platform) -> None:
+    """The DAG was there before the stream, so that Airflow gave it the name."""
+    root, late = platform.installation.root, platform.of("late")
+    consumer = root / "dags" / "consumer.py"
+    consumer.write_text(CONSUMER.format(asset='Asset("late.sessions")'))
+    wait_until(lambda: "consumer" in platform.api.dag_ids(), 60, "the consumer")
+    spec = (root / "specs" / "visits.yaml").read_text()
+    (root / "specs" / "late.yaml").write_text(spec.replace("visits", "late"))
+    wait_until(lambda: "late.supervise" in platform.api.dag_ids(), 90, "its DAGs")
+    platform.api.unpause("late.supervise")
+    late.wait_for_driver()
+    orphans = "sessionizer.orphans"
+    assert platform.wait_for_end(orphans, platform.run_now(orphans)) == "failed"
+    assert late.task(orphans, platform.runs(orphans)[0]["dag_run_id"], "report_assets")["state"] == "failed"
+    assert rule_on_the_page(late) == "asset_taken"
+    consumer.write_text(CONSUMER.format(asset='sessions_asset("late")'))
+    platform.api.unpause("consumer")
+    wait_until(lambda: bool(platform.runs("consumer")), 120, "an event that the stream's asset gives its consumer")
+    assert platform.wait_for_end(orphans, platform.run_now(orphans)) == "success"
+    assert rule_on_the_page(late) == "working"
 
 
 def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:

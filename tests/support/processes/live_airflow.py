@@ -95,10 +95,19 @@ class Platform:
         found: dict[str, Any] = self.api.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
         return found
 
-    def run_now(self, dag_id: str) -> str:
+    def run_now(self, dag_id: str, **conf: object) -> str:
         self.api.unpause(dag_id)
-        started = self.api.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
+        started = self.api.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
         return str(started["dag_run_id"])
+
+    def wait_for_end(self, dag_id: str, run: str, seconds: float = 90.0) -> str:
+        """The state in which the run ended."""
+
+        def state() -> str:
+            return next(str(found["state"]) for found in self.runs(dag_id) if found["dag_run_id"] == run)
+
+        wait_until(lambda: state() in {"success", "failed"}, seconds, f"the end of a run of {dag_id}")
+        return state()
 
     def watch(self) -> str:
         """The newest run of the supervision; empty before the first."""

@@ -195,6 +195,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(waiting=WaitingUpgrade(stream="visits", digest="d1"), waiting_line="it is carried out on Sunday"),
         "healthy", "upgrade_waits", "upgrade"),
     "its supervisor is paused": (facts(LAUNCHED, paused=True), "degraded", "paused", "supervision"),
+    "another DAG has its asset": (facts(taken_asset="visits.sessions"), "degraded", "asset_taken", "supervision"),
     "no supervisor looks": (
         facts(LAUNCHED, looked_at=NOW - 9 * MINUTE), "degraded", "unwatched", "supervision"),
     "held up by a key for long": (

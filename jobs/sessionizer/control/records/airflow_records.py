@@ -122,19 +122,30 @@ HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PauseRecord(JsonRecord):
-    """Airflow's own record at ``at`` (epoch ms): the DAG that supervises the stream is ``paused``, or is not."""
+    """Airflow's own record at ``at`` (epoch ms): the DAG that supervises the stream is ``paused``, or is not.
+
+    ``taken``: the name of an asset of the stream that another DAG has, empty if none.
+    """
 
     paused: bool
     at: int
+    taken: str = ""
 
 
 PAUSE_FILE: Final = ControlFile("pause.json", PauseRecord, durable=False)
 
 
-def note_pause(home: StreamHome, *, paused: bool) -> None:
-    """Note whether the DAG that supervises the stream is paused. Never raises."""
+def note_pause(home: StreamHome, *, paused: bool, taken: str | None = None) -> None:
+    """Note whether the DAG that supervises the stream is paused, and the ``taken`` asset if it is known. Never raises.
+
+    The asset's name is empty if no other DAG has it. None keeps what was noted.
+    """
+    file = PAUSE_FILE.of(home)
+    if taken is None:
+        noted = file.read()
+        taken = noted.taken if noted else ""
     with suppress(SessionizerError):  # a stream that never ran has no control directory
-        PAUSE_FILE.of(home).write(PauseRecord(paused=paused, at=epoch_ms()))
+        file.write(PauseRecord(paused=paused, at=epoch_ms(), taken=taken))
 
 
 def note_end_of_pause(home: StreamHome) -> None:

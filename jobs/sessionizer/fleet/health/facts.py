@@ -31,6 +31,7 @@ class HealthFacts:
     the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
     record of the history (epoch ms). ``draining_since`` is the beginning of a drain that is not over (epoch ms).
     ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``: Airflow's DAG of supervision is.
+    ``taken_asset``: the asset of the stream that another DAG has in Airflow, empty if none.
     ``looked_at``: the last look of a supervisor (epoch ms), None if none ever looked.
     """
 
@@ -59,6 +60,7 @@ class HealthFacts:
     watermark_delay_ms: int = 0
     lag_limit_ms: int = LAG_LIMIT_MS
     paused: bool = False
+    taken_asset: str = ""
     looked_at: int | None = None
 
 

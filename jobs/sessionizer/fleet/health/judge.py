@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
 from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
-from sessionizer.fleet.health.supervision_rules import judge_supervision
+from sessionizer.fleet.health.supervision_rules import judge_asset, judge_supervision
 from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
 from sessionizer.home.clock import MINUTE, describe_duration
 from sessionizer.home.disk.disk_space import LEAST_ROOM
@@ -35,6 +35,7 @@ def judge_health(facts: HealthFacts) -> StreamHealth:
         judge_source,
         judge_savepoints,
         judge_upgrade,
+        lambda facts: judge_asset(facts.name, facts.taken_asset),
     )
     return weigh((rule(facts) for rule in rules), describe_calm(facts))
 

@@ -93,6 +93,15 @@ def judge_pause(name: str, seen: DriverStatus) -> UnhealthyPart | None:
     return _supervision(_word_without(seen), PAUSED, what, None, how)
 
 
+def judge_asset(name: str, taken: str) -> UnhealthyPart | None:
+    """Judge whether consumers hear of new sessions: ``taken`` is the asset of the stream that another DAG has."""
+    if not taken:
+        return None
+    what = f"another DAG has taken its asset {taken} in Airflow, so no DAG hears of new sessions"
+    how = f'write schedule=[sessions_asset("{name}")] in the DAG that has Asset("{taken}"): see Assets in Airflow'
+    return _supervision(HealthWord.DEGRADED, "asset_taken", what, None, how)
+
+
 def apply_pause(health: StreamHealth, name: str, seen: DriverStatus | None, *, paused: bool) -> StreamHealth:
     """Return ``health`` by what Airflow says now about the DAG of supervision, instead of an earlier record of it."""
     others = [finding for finding in health.findings if finding.rule != PAUSED]

@@ -6,7 +6,7 @@ import inspect
 import re
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk.execution_time.comms import DagResult, GetDag, SetRenderedMapIndex
+from airflow.sdk.execution_time.comms import AssetResult, DagResult, GetAssetByName, GetDag, SetRenderedMapIndex
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from support.places import REPOSITORY
@@ -36,5 +36,7 @@ def test_what_is_used_is_there() -> None:
     assert SetRenderedMapIndex(rendered_map_index="working").rendered_map_index == "working"
     assert GetDag(dag_id="clicks.supervise").dag_id == "clicks.supervise"
     assert "is_paused" in DagResult.model_fields
+    assert GetAssetByName(name="clicks.sessions").name == "clicks.sessions"
+    assert "uri" in AssetResult.model_fields
     asked = {"dag_id": "a", "task_ids": ["b"], "run_ids": ["c"], "map_index": -1}
     assert inspect.signature(RuntimeTaskInstance.get_task_states).bind(**asked).arguments == asked

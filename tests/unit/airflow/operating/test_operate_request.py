@@ -84,9 +84,9 @@ def test_a_savepoint_that_is_asked_for_has_one_id_in_every_try(project: Project)
     form = {"verb": "savepoint", "stream": "clicks", "why": "before the weekend"}
     arguments = task.arguments(Request.parse_form(RUN, form), context(form))
     assert arguments[:3] == ("savepoint", "create", "clicks")
-    assert arguments[3:7] == (
-        "--id", f"20261123T100000-{request_id(RUN)[:6]}", "--why", "before the weekend, by olga (Airflow)",
-    )  # fmt: skip
+    assert arguments[3:6] == ("--id", f"20261123T100000-{request_id(RUN)[:6]}", "--why")
+    assert arguments[6].startswith("before the weekend")
+    assert arguments[6].endswith("olga (Airflow)")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, SupervisionRecord, WatchRecord
+from sessionizer.control.records.airflow_records import (
+    SUPERVISION_FILE,
+    WATCH_FILE,
+    SupervisionRecord,
+    WatchRecord,
+    note_pause,
+)
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
@@ -15,10 +21,13 @@ from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow import sessions_asset
 from sessionizer_airflow.alerting.alert import AlertKind
+from sessionizer_airflow.assets import watched_sessions_asset
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.pause import ask_pause
+from sessionizer_airflow.reports.assets import report_assets
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched
 
@@ -186,3 +195,30 @@ def test_a_stream_that_never_ran_gets_no_note(platform: Platform) -> None:
     home = StreamHome.of(platform.home, "clicks")
     ask_pause(home, lambda _: True)
     assert not home.control.exists()
+
+
+@pytest.mark.parametrize("kind", ["sessions", "report_due"])
+def test_an_asset_that_another_dag_has_is_reported_and_judged(platform: Platform, said: Heard, kind: str) -> None:
+    platform.add("clicks")
+    platform.add("visits")
+    _, home = platform.drive("clicks")
+    note_pause(home, paused=False)
+    report_assets(platform.home, platform.streams, said, lambda _: None)
+    with pytest.raises(StreamFindings) as caught:
+        report_assets(platform.home, platform.streams, said, {f"clicks.{kind}": f"clicks.{kind}"}.get)
+    assert len(caught.value.lines) == 1
+    assert 'sessions_asset("clicks")' in caught.value.remedy
+    note_pause(home, paused=False, taken=f"clicks.{kind}")
+    note_pause(home, paused=False)
+    assert find_view(platform.home, platform.streams, "clicks").health.rule == "asset_taken"
+    own = watched_sessions_asset("clicks", platform.home, MINUTE)
+    report_assets(platform.home, platform.streams, said, {own.name: own.uri}.get)
+
+
+def test_a_consumer_declares_the_asset_of_the_stream(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another address it takes the name, and without the watcher it takes that away."""
+    monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
+    consumed, own = sessions_asset("clicks"), watched_sessions_asset("clicks", platform.home, MINUTE)
+    assert (consumed.name, consumed.uri) == (own.name, own.uri)
+    (watcher,), (of_stream,) = consumed.watchers, own.watchers
+    assert (watcher.name, watcher.trigger.serialize()) == (of_stream.name, of_stream.trigger.serialize())
