@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_access import make_data_folder
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.kept_types import require_readable_state
@@ -17,10 +19,10 @@ from sessionizer.spark.proof.migrated_fork import fork_with_migrations
 from sessionizer.spark.proof.proof_table import add_to_proof_table
 from sessionizer.spark.proof.recording import read_recording
 from sessionizer.spark.proof.replay import examine_replay, replay
-from sessionizer.spark.proof.tables import compare_tables
+from sessionizer.spark.proof.tables import compare_tables, noted_rows, recorded_rows, replayed_rows
 from sessionizer.spark.session import jvm_version
 from sessionizer.state.proof.batches import BATCHES
-from sessionizer.state.proof.comparison import TABLES
+from sessionizer.state.proof.comparison import TABLES, TableComparison
 from sessionizer.state.proof.page import keep_page
 from sessionizer.state.proof.result import Proof, judge_table, release_differences
 
@@ -33,8 +35,14 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.fork import Fork
     from sessionizer.spark.proof.recording import Recording
+    from sessionizer.spark.proof.replay import Replayed
+    from sessionizer.spark.proof.tables import Rows
     from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.state.proof.result import TableProof
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+_OLD_SPEC: Final = "by_recorded_spec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +102,8 @@ def prove_by_replay(
         fork = _fork(spark, home, recording, folder, examined)
         say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
         replayed = replay(spark, home, recording, fork, examined, say)
-        compared, notes = compare_tables(spark, home, recording, fork, replayed.batches)
+        tables, notes = _judge(spark, home, recording, fork, replayed, say)
     present = present_fingerprint({SPARK: spark.version, JAVA: jvm_version(spark)})
-    tables = (judge_table(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
     return Proof(
         id=proof_id,
         stream=home.name,
@@ -107,11 +114,65 @@ def prove_by_replay(
         events=replayed.events,
         replay_seconds=round(replayed.seconds, 1),
         release=release_differences(read_fingerprint(home, recording.lineage), present),
-        changes=tuple(map(str, recording.explanation.changes)),
-        tables=tuple(tables),
+        changes=tuple(map(str, recording.changes)),
+        tables=tables,
         notes=(*recording.notes, *notes),
         died=replayed.died,
     )
+
+
+def _judge(
+    spark: SparkSession,
+    home: StreamHome,
+    recording: Recording,
+    fork: Fork,
+    replayed: Replayed,
+    say: Callable[[str], None],
+) -> tuple[tuple[TableProof, ...], list[str]]:
+    """Compare the old rows with the new ones, and tell the doing of the release from that of a changed spec."""
+    noted = noted_rows(home, recording, replayed.batches)
+    old = recorded_rows(spark, home, recording, replayed.batches)
+    new = replayed_rows(spark, recording, fork, replayed.batches)
+    compared, notes = compare_tables(old, new, noted)
+    of_release, of_spec = compared, {name: TableComparison() for name in compared}
+    if recording.changes and replayed.died is None and any(each.differences for each in compared.values()):
+        say("rows differ, and the spec changed: the batches are replayed by the recorded spec, too")
+        base = _replay_by_old_spec(spark, home, recording, replayed, fork.folder / _OLD_SPEC, say)
+        if isinstance(base, str):
+            notes.append(base)
+        else:
+            of_release, of_spec = compare_tables(old, base, noted)[0], compare_tables(base, new, {})[0]
+    changes = tuple(change.field for change in recording.changes)
+    return tuple(
+        judge_table(table, compared[table.name], of_release[table.name], of_spec[table.name], changes)
+        for table in TABLES
+    ), notes
+
+
+def _replay_by_old_spec(
+    spark: SparkSession,
+    home: StreamHome,
+    recording: Recording,
+    replayed: Replayed,
+    folder: DataPath,
+    say: Callable[[str], None],
+) -> Rows | str:
+    """Replay by this code and the recorded spec. What differs from the old rows then is the doing of the code.
+
+    Returns the rows of the same batches, or a note if this code cannot run the recorded spec. Raises as
+    ``prove_by_replay``.
+    """
+    make_data_folder(folder)
+    by_old = recording.use_recorded_spec()
+    try:
+        examined = examine_replay(spark, home, by_old)
+        fork = _fork(spark, home, by_old, folder, examined)
+    except InvalidSpec as error:
+        return f"no difference is explained, because this release cannot run the recorded spec: {error}"
+    died = replay(spark, home, by_old, fork, examined, say).died
+    if died is not None:
+        return f"no difference is explained, because batch {died.batch_id} failed by the recorded spec: {died.cause}"
+    return replayed_rows(spark, by_old, fork, replayed.batches)
 
 
 def _fork(spark: SparkSession, home: StreamHome, recording: Recording, folder: DataPath, examined: Examined) -> Fork:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,22 +20,26 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
-from sessionizer.state.proof.explanation import Explanation, changes_by_migrations
 from sessionizer.state.stream_copy import keep_source_files
-from sessionizer.stream_spec.decisions import changes_between, decisions_of, document_of, list_decisions
+from sessionizer.stream_spec.decisions import (
+    Change,
+    changes_between,
+    decisions_of,
+    document_of,
+    leaves,
+    list_decisions,
+)
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.state.proof.batches import ReplayedBatches
-    from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.migration import Migration
 
 
@@ -43,8 +47,9 @@ if TYPE_CHECKING:
 class Recording:
     """Batches of ``lineage``, whose rows are in the tables of the folder ``sink``, and the ``spec`` of the replay.
 
-    ``notes``: what is left out, in words. ``old_spec``: what the lineage runs by. ``waiting``: migrations of the spec
-    that its open events have not had.
+    ``changes``: of the spec since the rows were written, among them those by the migrations that wait. ``notes``: what
+    is left out, in words. ``old_spec``: what the lineage runs by. ``waiting``: migrations of the spec that its open
+    events have not had.
     """
 
     lineage: str
@@ -52,10 +57,14 @@ class Recording:
     sink: str | None
     spec: StreamSpec
     batches: ReplayedBatches
-    explanation: Explanation
+    changes: tuple[Change, ...]
     notes: tuple[str, ...]
     old_spec: StreamSpec
     waiting: tuple[Migration, ...] = ()
+
+    def use_recorded_spec(self) -> Recording:
+        """Return the recording for a replay by the spec that the lineage runs by, without migrations."""
+        return replace(self, spec=replay_spec(self.old_spec, self.spec.key_groups), changes=(), waiting=())
 
 
 def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, count: int, first: int | None) -> Recording:
@@ -88,7 +97,7 @@ def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, coun
         sink=record.sink,
         spec=replay_spec(spec, int(record.document[KEY_GROUPS])),
         batches=batches,
-        explanation=Explanation((*changes, *changes_by_migrations(waiting)), _measures(record, spec)),
+        changes=(*(change for change in changes if change.field != KEY_GROUPS), *_changes_by_migrations(waiting)),
         notes=tuple(notes),
         old_spec=parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path),
         waiting=waiting,
@@ -144,6 +153,13 @@ def _note_on_groups(changes: tuple[Change, ...]) -> str | None:
     return None if found is None else f"{found} is not replayed: a rescale changes no session"
 
 
-def _measures(record: LineageSpec, spec: StreamSpec) -> dict[str, tuple[str, ...]]:
-    sides = (record.document.get("measures") or {}, spec.measures)
-    return {name: tuple(side[name] for side in sides if name in side) for name in {**sides[0], **sides[1]}}
+def _changes_by_migrations(migrations: Sequence[Migration]) -> list[Change]:
+    """Return what ``migrations`` do to open events as changes of fields, such as ``migrated.key``."""
+    found = []
+    for each in migrations:
+        declared = each.model_dump(mode="json", exclude_defaults=True)
+        dropped = {"drop": dict.fromkeys(declared.pop("drop", ()), "dropped")}
+        del declared["id"]
+        fields = leaves({**declared, **dropped}, "migrated.")
+        found += [Change(name, None, f"{value} (migration {each.id})") for name, value in fields]
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -40,24 +40,53 @@ _FACTS: Final = {SESSIONS: "sessions", LATE_EVENTS: "late", QUARANTINE: "quarant
 """By table, the figure of a batch that says how many rows it wrote there."""
 
 
-def compare_tables(
-    spark: SparkSession, home: StreamHome, recording: Recording, fork: Fork, batches: Collection[int]
-) -> tuple[dict[str, TableComparison], list[str]]:
-    """Compare the rows of ``batches`` in the stream's tables with those in the tables of the ``fork``, by table.
+Rows: TypeAlias = "Callable[[str], DataFrame]"
+"""The compared rows of a Delta table, which is given by its name."""
 
-    A batch of which a table does not hold all rows any more is left out, and named in the second result.
-    """
+
+def recorded_rows(spark: SparkSession, home: StreamHome, recording: Recording, batches: Collection[int]) -> Rows:
+    """Return the rows that ``batches`` wrote into the stream's tables."""
     live = home.table_locations(recording.sink)
+
+    def rows(name: str) -> DataFrame:
+        written = spark.read.format("delta").load(live[name])
+        return written.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
+
+    return rows
+
+
+def replayed_rows(spark: SparkSession, recording: Recording, fork: Fork, batches: Collection[int]) -> Rows:
+    """Return the rows of ``batches`` in the tables of the ``fork``.
+
+    A migration writes sessions that were over before it as rows of the batch before.
+    """
+
+    def rows(name: str) -> DataFrame:
+        written = spark.read.format("delta").load(fork.table(name))
+        return written.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
+
+    return rows
+
+
+def noted_rows(home: StreamHome, recording: Recording, batches: Collection[int]) -> dict[str, dict[int, int]]:
+    """Return, by table and batch, how many rows the driver noted that it wrote."""
     facts = BatchLog(home.lineage(recording.lineage).batches).kept_batches
+    return {
+        name: {batch: getattr(facts[batch], figure) for batch in batches if batch in facts}
+        for name, figure in _FACTS.items()
+    }
+
+
+def compare_tables(
+    old: Rows, new: Rows, noted: Mapping[str, Mapping[int, int]]
+) -> tuple[dict[str, TableComparison], list[str]]:
+    """Compare two sides by table.
+
+    A batch of which the old side lacks rows that are ``noted`` is left out, and named in the second result.
+    """
 
     def compare(name: str) -> tuple[dict[str, TableComparison], str]:
-        old = spark.read.format("delta").load(live[name])
-        old = old.where((F.col("lineage") == recording.lineage) & F.col("batch_id").isin(*batches))
-        new = spark.read.format("delta").load(fork.table(name))
-        # a migration writes sessions that were over before it as rows of the batch before
-        new = new.where(F.col("batch_id").isin(recording.batches.fork_at, *batches))
-        noted = {batch: getattr(facts[batch], _FACTS[name]) for batch in batches if batch in facts}
-        return _compare_stored(name, old, new, noted)
+        return _compare_stored(name, old(name), new(name), noted.get(name, {}))
 
     # side by side, because a small table takes Spark's planning and Delta's log, which use one core
     with ThreadPoolExecutor(thread_name_prefix="compare-table") as pool:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from sessionizer.lineage.fingerprint import Fingerprint
-    from sessionizer.state.proof.comparison import RowDifference, TableComparison
-    from sessionizer.state.proof.explanation import Explanation
+    from sessionizer.state.proof.comparison import ComparedTable, RowDifference, TableComparison
 
 ACCEPTED: Final = "proof."
 """Beginning of the names by which unexplained rows are accepted. The name of the table follows."""
@@ -36,7 +35,7 @@ class ProofVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgedDifference:
-    """A difference, and the changed fields that explain it. Empty ``explained_by``: it is unexplained."""
+    """A difference, and the changed fields of the spec that cause it. Empty ``explained_by``: it is unexplained."""
 
     difference: RowDifference
     explained_by: tuple[str, ...]
@@ -46,6 +45,7 @@ class JudgedDifference:
 class TableProof:
     """A table: rows that the old code wrote, rows of the replay, identical ones, and the judged differences.
 
+    A row that the release changes and the spec changes, too, is in two differences.
     ``not_compared``: columns that no replay can repeat.
     """
 
@@ -188,11 +188,22 @@ def difference_line(judged: JudgedDifference) -> str:
 
 
 def judge_table(
-    table: str, compared: TableComparison, explanation: Explanation, not_compared: tuple[str, ...]
+    table: ComparedTable,
+    compared: TableComparison,
+    of_release: TableComparison,
+    of_spec: TableComparison,
+    changes: tuple[str, ...],
 ) -> TableProof:
-    """Judge each difference of a table by the changes of the spec."""
-    judged = tuple(JudgedDifference(each, explanation.fields(table, each)) for each in compared.differences)
-    return TableProof(table, compared.old, compared.new, compared.identical, judged, not_compared)
+    """Judge the differences between the old rows of a table and those of the replay, which ``compared`` counts.
+
+    ``of_release`` has those between the old rows and a replay by the recorded spec: they are unexplained. ``of_spec``
+    has those between that replay and the one by the new spec. The changed fields of the spec, ``changes``, cause them.
+    """
+    judged = (
+        *(JudgedDifference(each, ()) for each in of_release.differences),
+        *(JudgedDifference(each, changes) for each in of_spec.differences),
+    )
+    return TableProof(table.name, compared.old, compared.new, compared.identical, judged, table.excluded)
 
 
 def release_differences(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:

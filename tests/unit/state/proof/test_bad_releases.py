@@ -13,8 +13,7 @@ from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.errors import ReplayDiffers
-from sessionizer.state.proof.comparison import TABLES, DifferenceKind, compare_rows
-from sessionizer.state.proof.explanation import Explanation
+from sessionizer.state.proof.comparison import TABLES, DifferenceKind, TableComparison, compare_rows
 from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_table
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {}, None, None)
 SESSIONS: Final = TABLES[0]
-NOTHING_CHANGED: Final = Explanation(())
 
 
 def events(number: int) -> tuple[Event, ...]:
@@ -103,7 +101,7 @@ BAD: Final[dict[Callable[[], pa.Table], set[tuple[DifferenceKind, tuple[str, ...
 
 def proof_of(new: pa.Table, died: Death | None = None) -> Proof:
     compared = compare_rows(table_of(closed()), new, SESSIONS)
-    tables = (judge_table("sessions", compared, NOTHING_CHANGED, SESSIONS.excluded),)
+    tables = (judge_table(SESSIONS, compared, compared, TableComparison(), ()),)
     return Proof("p", "clicks", "one", 0, 1, 8, 1600, 1.0, (), (), tables, died=died)
 
 
@@ -115,6 +113,22 @@ def test_a_bad_release_is_caught(release: Callable[[], pa.Table]) -> None:
     assert not proof.holds
     assert {(each.difference.kind, each.difference.columns) for each in found} >= BAD[release]
     assert all(each.difference.samples for each in found)
+
+
+@pytest.mark.parametrize("release", [None, *BAD], ids=str)
+def test_a_changed_spec_explains_what_it_causes_and_no_bad_release(release: Callable[[], pa.Table] | None) -> None:
+    """The release is judged by its replay of the recorded spec."""
+    old, shorter = table_of(closed()), table_of(closed(rules=replace(RULES, gap_timeout_ms=700)))
+    by_old_spec = release() if release else old
+    compared, of_release, of_spec = (
+        compare_rows(before, now, SESSIONS)
+        for before, now in ((old, shorter), (old, by_old_spec), (by_old_spec, shorter))
+    )
+    judged = judge_table(SESSIONS, compared, of_release, of_spec, ("rules.gap_timeout",))
+    proof = Proof("p", "clicks", "one", 0, 1, 8, 1600, 1.0, (), (), (judged,))
+    assert proof.verdict is (ProofVerdict.UNEXPLAINED if release else ProofVerdict.EXPLAINED)
+    assert {each.explained_by for each in judged.differences} - {()} <= {("rules.gap_timeout",)}
+    assert judged.unexplained == sum(each.rows for each in of_release.differences)
 
 
 def test_unexplained_rows_may_be_accepted_by_name() -> None:
