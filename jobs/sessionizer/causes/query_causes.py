@@ -191,9 +191,9 @@ QUERY_CAUSES: Final = (
     ),
     QueryCause(
         "source_rewritten", "the source was rewritten", TERMINAL,
-        "choose, because rows of the source were changed or deleted. To skip such commits, write "
-        "skipChangeCommits: true into source.options and run `sessionizer run --apply …`. To read the rows as they "
-        "are now, run `sessionizer seed --history source --start-over …`",
+        "choose, because rows of the source were changed or deleted. To read on, write ignoreChanges: true into "
+        "source.options and run `sessionizer run --apply …`: the new files are read whole, and repeats are dropped by "
+        "event_id. To read the rows as they are now, run `sessionizer seed --history source --start-over …`",
         signs=("DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"),
     ),
     QueryCause(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
 from sessionizer.errors import ChangeRefused, InvalidSpec
+from sessionizer.stream_spec.document.reader_options import only_plans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,16 +22,6 @@ OF_OPEN_EVENTS: Final = ("mapping.key", "mapping.client", "mapping.event_time", 
 _COLUMNS: Final = "mapping.payload."
 
 SETTLED_FIELDS: Final = frozenset({"trigger_interval", "source.bootstrap_servers", "source.starting_offsets"})
-ISOLATION: Final = "source.options.kafka.isolation.level"
-"""Option of a consumer, in lower case, that decides which records are read."""
-SETTLED_BLOCKS: Final = ("source.options.kafka.", "source.options_from_environment.")
-SETTLED_OPTIONS: Final = frozenset(
-    {
-        "maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
-        "latestfirst", "maxfileage", "maxcachedfiles", "minpartitions", "maxrecordsperpartition",
-    }
-)  # fmt: skip
-"""Options of a source, in lower case, that set the size of a batch and how it is fetched, not the meaning of a row."""
 
 
 def require_continuable(stream: str, changes: Iterable[Change]) -> None:
@@ -76,9 +67,7 @@ def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
 
 def _concerns_a_batch(change: Change) -> bool:
     """Whether the change would give other rows to a batch that was begun."""
-    if change.field.lower() == ISOLATION:
-        return True
-    if change.field in SETTLED_FIELDS or change.field.startswith(SETTLED_BLOCKS):
-        return False
-    block, _, option = change.field.rpartition(".")
-    return block != "source.options" or option.lower() not in SETTLED_OPTIONS
+    block, _, option = change.field.removeprefix("source.").partition(".")
+    if block == "options":
+        return not only_plans(option)
+    return block != "options_from_environment" and change.field not in SETTLED_FIELDS

@@ -38,7 +38,7 @@ GIVEN: dict[str, dict[str, Any]] = {
         "columns": "a int",
         "options": {"allowComments": True},
     },
-    "delta": {"format": "delta", "path": "p", "options": {"a.b": 1}},
+    "delta": {"format": "delta", "path": "p", "options": {"fs.a": 1}},
     "kafka": {
         **KAFKA,
         "encoding": "avro",

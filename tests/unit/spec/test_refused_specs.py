@@ -127,8 +127,8 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "the stream sets it itself",
     ),
     (
-        {"source": KAFKA | {"options": {"a": "1"}, "options_from_environment": {"a": "A"}}},
-        "source.options.a",
+        {"source": KAFKA | {"options": {"kafka.a": "1"}, "options_from_environment": {"kafka.a": "A"}}},
+        "source.options.kafka.a",
         "'1'",
         "in one of the two blocks",
     ),
@@ -252,7 +252,7 @@ def test_a_secret_under_an_unknown_key_is_not_repeated(refused: Refused) -> None
 
 
 @pytest.mark.parametrize(
-    "option", ["kafka.ssl.keystore.location", "maxFilesPerTrigger", "multiLine", "monkeys", "kafka.client.dns.lookup"]
+    "option", ["kafka.ssl.keystore.location", "minPartitions", "kafka.monkeys", "kafka.client.dns.lookup"]
 )
 def test_innocent_options_pass(refused: Refused, option: str) -> None:
     error = refused({"source": KAFKA | {"options": {option: "x"}}, "key_groups": 0})

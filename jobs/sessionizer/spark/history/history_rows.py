@@ -116,7 +116,8 @@ def find_in_folder(folder: DataPath, source: Source, field: str) -> tuple[Histor
     """
     newest = newest_version(folder)
     if newest is not None:
-        as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
+        table = DeltaSource(format="delta", path=uri_of(folder))
+        as_it_is = table.model_copy(update={"options": {"versionAsOf": str(newest)}})
         return HistoryPlace("delta", uri_of(folder), f"version {newest}"), as_it_is
     sizes = {relative_name(file, folder): size_of(file) for file in files_below(folder)}
     if not sizes:

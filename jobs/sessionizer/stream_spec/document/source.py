@@ -7,10 +7,9 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Text
-from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
-from sessionizer.stream_spec.document.source_options import BY_ENVIRONMENT, SourceWithOptions, check_settled
+from sessionizer.stream_spec.document.source_options import BY_ENVIRONMENT, SourceWithOptions
 from sessionizer.stream_spec.document.value_schema import (
     IN_BYTES,
     READ_BESIDE,
@@ -26,7 +25,7 @@ Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,
 class FilesSource(SourceWithOptions):
     """A folder into which files are moved. Each file is read once."""
 
-    settled_options = frozenset({"path", "columnnameofcorruptrecord", "mode"})
+    reader_field = "encoding"
 
     format: Literal["files"] = Field(description="A folder of files.")
     path: Place = Field(
@@ -48,18 +47,9 @@ class FilesSource(SourceWithOptions):
         check_columns(self.encoding, self.columns)
         return self
 
-    @model_validator(mode="after")
-    def _options_do_something(self) -> Self:
-        for option, value in self.options.items():
-            if (allowed := unfit_option(option, value, self.encoding)) is not None:
-                raise refusal(value, allowed, "options", option)
-        return self
-
 
 class DeltaSource(SourceWithOptions):
     """A Delta table that rows are appended to."""
-
-    settled_options = frozenset({"path"})
 
     format: Literal["delta"] = Field(description="A Delta table.")
     path: Place = Field(
@@ -72,18 +62,6 @@ class DeltaSource(SourceWithOptions):
 class KafkaSource(SourceWithOptions):
     """Kafka topics: one, or several."""
 
-    # failOnDataLoss stays true: with false, aged-out offsets are lost without a word
-    settled_options = frozenset(
-        {
-            "kafka.bootstrap.servers",
-            "subscribe",
-            "subscribepattern",
-            "assign",
-            "startingoffsets",
-            "includeheaders",
-            "failondataloss",
-        },
-    )
     where_else = BY_ENVIRONMENT
 
     format: Literal["kafka"] = Field(
@@ -147,7 +125,7 @@ class KafkaSource(SourceWithOptions):
 
     @model_validator(mode="after")
     def _environment_adds_to_options(self) -> Self:
-        check_settled("options_from_environment", self.options_from_environment, self.settled_options)
+        self.check_options("options_from_environment", self.options_from_environment)
         for option in self.options_from_environment.keys() & self.options.keys():
             raise refusal(self.options[option], "Give it in one of the two blocks only", "options", option)
         return self

@@ -1,4 +1,4 @@
-"""Options of Spark's reader in a source: no secret, no code, and none that the stream sets itself."""
+"""Options of Spark's reader in a source: no secret, no code, and none that loses events without a word."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program
 from sessionizer.stream_spec.document.section import Section, refusal
 
@@ -29,8 +30,8 @@ BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
 class SourceWithOptions(Section):
     """A source that takes options of Spark's reader."""
 
-    settled_options: ClassVar[frozenset[str]] = frozenset()
-    """Options, in lower case, that the stream sets itself."""
+    reader_field: ClassVar[str] = "format"
+    """Field with the name of the reader, as ``ReaderOptions`` has it."""
     where_else: ClassVar[str] = BY_SPARK
     """Advice for an option that must not be in a file that is checked in."""
 
@@ -66,13 +67,12 @@ class SourceWithOptions(Section):
         return self
 
     @model_validator(mode="after")
-    def _options_are_free(self) -> Self:
-        check_settled("options", self.options, self.settled_options)
+    def _options_fit_the_reader(self) -> Self:
+        self.check_options("options", self.options)
         return self
 
-
-def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) -> None:
-    """Refuse ``options`` (written under ``block``) that are among the ``settled`` ones, in any case."""
-    for option, value in options.items():
-        if option.lower() in settled:
-            raise refusal(value, "Remove it, because the stream sets it itself", block, option)
+    def check_options(self, block: str, options: dict[str, str]) -> None:
+        """Refuse ``options`` (written under ``block``) that the reader of this source does not take."""
+        for option, value in options.items():
+            if (allowed := unfit_option(option, value, getattr(self, self.reader_field))) is not None:
+                raise refusal(value, allowed, block, option)

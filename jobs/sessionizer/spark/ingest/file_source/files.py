@@ -19,7 +19,7 @@ from sessionizer.spark.ingest.file_source.lines import (
     parse_column_schema,
     parse_lines,
 )
-from sessionizer.stream_spec.document.reader_options import OF_FILES
+from sessionizer.stream_spec.document.reader_options import find_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Reader: TypeAlias = Any
 """A DataStreamReader or a DataFrameReader: PySpark has no common type for the two."""
 
-_READER_OPTIONS: Final = frozenset(name.lower() for name in OF_FILES)
-"""All other options belong to the parser of the encoding."""
 _LINE_SEPARATOR: Final = "linesep"
 _NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
 """By default Spark skips a file that is a week older than the newest it knows, without a warning."""
@@ -47,7 +45,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
 
     Raises InvalidSpec for invalid columns.
     """
-    reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
+    reader_options = {name: value for name, value in source.options.items() if _is_of_folder(name, source.encoding)}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
     reader = reader.options(**_NEVER_TOO_OLD).options(**checksum_options(path)).options(**reader_options)
     of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
@@ -64,6 +62,11 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
     nothing = F.lit(None).cast("string")
     return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+
+
+def _is_of_folder(option: str, encoding: str) -> bool:
+    row = find_options(option, encoding)
+    return row is not None and row.of_folder
 
 
 def checksum_options(place: str) -> dict[str, str]:

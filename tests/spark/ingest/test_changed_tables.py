@@ -1,0 +1,99 @@
+"""A Delta table that others change while a stream reads it: rows rewritten, columns renamed and dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.errors import StreamingQueryException
+
+from sessionizer.causes.table import remedy_for
+from sessionizer.errors import QueryFailed
+from sessionizer.spark.failures.query_failure import classify_failure
+from support.expected.landed import table_rows
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+COLUMNS = "user string, ts bigint, id string, page string, junk string"
+COLUMN_NAMES = "user, ts, id, page, junk"
+MINUTE_MS = 60_000
+
+
+class Table:
+    """A Delta table that is a stream's source, with columns by name."""
+
+    def __init__(self, spark: SparkSession, tmp_path: Path, **options: str) -> None:
+        self.spark, self.path = spark, tmp_path / "lake"
+        self.name = f"delta.`{self.path}`"
+        spark.sql(
+            f"create table {self.name} ({COLUMNS}) using delta tblproperties ('delta.columnMapping.mode' = 'name')"
+        )
+        self.stage = Stage.set_up(tmp_path, self.spec(**options))
+
+    def spec(self, **options: str) -> dict[str, Any]:
+        return {
+            "source": {"format": "delta", "path": str(self.path), "options": options},
+            "mapping": {
+                "key": "user", "event_time": "timestamp_millis(ts)", "event_id": "id", "payload": {"page": "page"},
+            },
+            "rules": {"watermark_delay": "10 minutes", "gap_timeout": "30 minutes"},
+            "key_groups": 4,
+        }  # fmt: skip
+
+    def append(self, *events: str, columns: str = COLUMN_NAMES) -> None:
+        values = ", ".join(f"({self.row(each, columns)})" for each in events)
+        self.spark.sql(f"insert into {self.name} ({columns}) values {values}")  # noqa: S608  a table of the test  # noqa: S608  a table of the test
+
+    def row(self, event: str, columns: str) -> str:
+        number = int(event[1:])
+        values = {"user": "'u'", "ts": str(1_700_000_000_000 + number * MINUTE_MS), "id": f"'{event}'"}
+        return ", ".join(values.get(name, f"'{name.removesuffix('2')} of {event}'") for name in columns.split(", "))
+
+    def upsert(self, *events: str) -> None:
+        rows = self.spark.sql(" union all ".join(f"select {self.row(each, COLUMN_NAMES)}" for each in events))
+        rows = rows.toDF(*COLUMN_NAMES.split(", "))
+        merge = DeltaTable.forPath(self.spark, str(self.path)).alias("t").merge(rows.alias("s"), "t.id = s.id")
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    def alter(self, what: str) -> None:
+        self.spark.sql(f"alter table {self.name} {what}")
+
+    def read(self) -> list[str]:
+        drain(self.spark, self.stage)
+        events = [event for session in table_rows(self.stage.table("sessions")) for event in session["events"]]
+        assert all(event["page"] == f"page of {event['event_id']}" for event in events), events
+        return sorted(event["event_id"] for event in events)
+
+
+@pytest.mark.parametrize(
+    ("option", "read"), [("ignoreChanges", ["a1", "a2", "a3", "a4"]), ("skipChangeCommits", ["a1"])]
+)
+def test_new_rows_of_an_upsert(spark: SparkSession, tmp_path: Path, option: str, read: list[str]) -> None:
+    """The page says which of the two options loses them."""
+    table = Table(spark, tmp_path, **{option: "true"})
+    table.append("a1")
+    catch_up(spark, table.stage)
+    for new in ("a2", "a3", "a4"):
+        table.upsert("a1", new)
+    assert table.read() == read
+
+
+def test_an_upsert_without_the_option_ends_the_stream_and_names_the_one_that_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Table(spark, tmp_path)
+    table.append("a1")
+    catch_up(spark, table.stage)
+    table.upsert("a1", "a2")
+    with pytest.raises(StreamingQueryException) as ended:
+        catch_up(spark, table.stage)
+    error = classify_failure("clicks", ended.value)
+    assert isinstance(error, QueryFailed)
+    assert error.cause == "source_rewritten"
+    assert "ignoreChanges" in remedy_for(error)
