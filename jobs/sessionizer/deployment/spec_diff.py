@@ -9,6 +9,7 @@ from sessionizer.counts import count_text
 from sessionizer.deployment.verdicts.judge import judge_differences
 from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences
 from sessionizer.home.json_record import typed_digest
+from sessionizer.home.names import quoted_command
 from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class SpecDiff:
             yield "|---|---|---|---|---|"
             yield from map(_row, self.differences)
         if self.unaccepted:
-            names = " ".join(f"--accept {name}" for name in self.unaccepted)
-            yield from ("", f"To be accepted by name: `sessionizer upgrade {self.stream} {names}`")
+            names = (word for name in self.unaccepted for word in ("--accept", name))
+            yield from ("", f"To be accepted by name: {quoted_command('upgrade', self.stream, *names)}")
         if self.unseen:
             yield from ("", f"Not seen: {', '.join(self.unseen)}.")
 

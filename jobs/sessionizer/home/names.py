@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
@@ -37,6 +38,15 @@ class Verb(StrEnum):
     START = "start"
     STOP = "stop"
     REPORT = "report"
+
+
+def quoted_command(*words: str) -> str:
+    """Return the command ``sessionizer`` with ``words`` between backticks, to be pasted into a shell of POSIX.
+
+    A word may be any text of an event. A backtick would end the command in a message, so the shell writes it.
+    """
+    typed = shlex.join(("sessionizer", *words)).replace("`", """'"$(printf '\\140')"'""")
+    return f"`{typed}`"
 
 
 def mint_id(at_ms: int) -> str:

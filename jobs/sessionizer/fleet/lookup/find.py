@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_text
 from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin
-from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, quoted_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +142,7 @@ def _extents(tables: Mapping[str, ScanResult]) -> JsonObject:
 def _say_of_open(stream: str, key: str, asked: JsonObject | None) -> str:
     if asked is None or asked["error"]:
         why = "no driver answered" if asked is None else f"the driver cannot tell: {asked['error']}"
-        return f"{why}. `sessionizer state show {stream} --key {key}` shows its open session"
+        return f"{why}. {quoted_command('state', 'show', stream, f'--key={key}')} shows its open session"
     if not asked["sessions"]:
         return f"no open session after batch {asked['batch_id']}"
     newest = asked["sessions"][-1]
@@ -169,7 +169,7 @@ def _say_of_event(stream: str, event_id: str, tables: Mapping[str, ScanResult]) 
         return f"it was refused: {rows[0]['reason']} (by a row that has this text)"
     if rows := tables[LATE_EVENTS].rows:
         return f"it came late: batch {rows[0]['batch_id']} had passed its time"
-    show = f"`sessionizer find {stream} --event {event_id} --open` looks into the open sessions"
+    show = f"{quoted_command('find', stream, f'--event={event_id}', '--open')} looks into the open sessions"
     others = "it is in an open session, was dropped as a duplicate, or was not read yet"
     return f"no table has it{_list_unread_files(tables)}: {others}. {show}"
 
