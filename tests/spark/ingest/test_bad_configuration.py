@@ -17,7 +17,6 @@ from sessionizer.errors import (
     DuplicateStream,
     InvalidSpec,
     SourceForbidden,
-    SourceMissing,
     SourceUnreachable,
     UnwritablePath,
 )
@@ -132,16 +131,20 @@ def test_a_topic_that_is_not_there_or_must_not_be_read_is_named(
     secret = f"{kafka_topic}-secret"
     kafka_broker.create_topic(secret)
     kafka_broker.forbid_reading(secret)
-    for name, topic in {"gone": f"{kafka_topic},nowhere", "secret": secret, "visits": kafka_topic}.items():
+    compacted = f"{kafka_topic}-compacted"
+    kafka_broker.create_topic(compacted, cleanup_policy="compact,delete")
+    topics = {"compacted": f"{kafka_topic},{compacted}", "gone": f"{kafka_topic},nowhere", "secret": secret}
+    for name, topic in {**topics, "taken": compacted, "visits": kafka_topic}.items():
         source = UNREACHABLE | {"bootstrap_servers": kafka_broker.bootstrap_servers, "topic": topic}
         mapping = {"mapping__key": "value", "mapping__event_id": "value", "mapping__payload__page": "value"}
-        place.write(f"{name}.yaml", name=name, source=source, **mapping, mapping__event_time="kafka.timestamp")
+        accepts = {"source__accept_compaction": name == "taken"}
+        place.write(
+            f"{name}.yaml", name=name, source=source, **mapping, **accepts, mapping__event_time="kafka.timestamp"
+        )
     ended = place.call("spec", "check", "--deep")
-    assert ended.code == SourceMissing.exit_code, ended.stderr
-    assert [("'gone'" in error, "'nowhere'" in error, secret in error) for error in ended.errors] == [
-        (True, True, False),
-        (False, False, True),
-    ], ended.stderr
+    assert ended.code == InvalidSpec.exit_code, ended.stderr
+    named = [[name for name in (compacted, "'gone'", "'nowhere'", secret) if name in error] for error in ended.errors]
+    assert named == [[compacted], ["'gone'", "'nowhere'"], [secret]], ended.stderr
     ended = place.call("run", "secret", "--uid", "launched")
     assert_one_clear_error(ended, SourceForbidden.exit_code, secret, "TopicAuthorizationException")
     assert not (place.root / "home/streams/secret/lineages").exists() or not [

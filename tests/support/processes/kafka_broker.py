@@ -118,12 +118,12 @@ class KafkaBroker:
         self.stop()
         self.start()
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """A new topic, whose partitions have a leader when this returns."""
+    def create_topic(self, name: str, partitions: int = 1, **settings: str) -> None:
+        """A new topic, whose partitions have a leader when this returns. ``settings`` with ``_`` for a dot."""
         admin = self._admin()
-        admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(
-            timeout=_UP_WITHIN_S
-        )
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        admin.create_topics([topic])[name].result(timeout=_UP_WITHIN_S)
         deadline = time.monotonic() + _UP_WITHIN_S
         while _led_partitions(admin, name) < partitions:
             if time.monotonic() > deadline:

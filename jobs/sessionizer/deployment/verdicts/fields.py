@@ -71,6 +71,7 @@ _IN_PLACE: Final = {
     "source.message": ("message changed", "it holds for rows that are read from now on"),
     "source.registry": ("registry changed", "it holds for rows that are read from now on"),
     "source.registry.": ("registry changed", "it holds for rows that are read from now on"),
+    "source.accept_compaction": ("compaction accepted or refused", "records that are gone are not read either way"),
     "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
     "sink.path": ("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
     "sink.table": ("tables named", "the tables get the name from the next start on, an earlier name stays"),

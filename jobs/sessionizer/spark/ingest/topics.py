@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import SourceForbidden, SourceMissing
+from sessionizer.errors import InvalidSpec, SourceForbidden, SourceMissing
 from sessionizer.launch.driver_environment import plain
 from sessionizer.spark.ingest.source import check_reachable, kafka_options
 from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics, earliest_offsets
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import KafkaSource
 
 FIELD: Final = "source.topic"
+NOT_COMPACTED: Final = (
+    "a topic without compaction, because the broker removes records that the stream has not read if a newer one has "
+    "their key. Set its cleanup.policy to delete, or source.accept_compaction to true"
+)
 ASKED: Final = 3
 """Number of requests for a missing topic, because a broker that has just started may not know of it yet."""
 PAUSE_S: Final = 1.0
@@ -35,7 +39,12 @@ def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str
         return {}
     settings = kafka_settings(source)
     answers = ask_until_settled(lambda: describe_topics(spark, settings, topics_of(source)))
-    return require_ids(stream, source.bootstrap_servers, answers)
+    found = require_ids(stream, source.bootstrap_servers, answers)
+    if not source.accept_compaction:
+        for name, answer in answers.items():
+            if isinstance(answer, Topic) and answer.compacted:
+                raise InvalidSpec(FIELD, name, NOT_COMPACTED)
+    return found
 
 
 def oldest_offsets(spark: SparkSession, source: KafkaSource, partitions: Sequence[str]) -> dict[str, int]:

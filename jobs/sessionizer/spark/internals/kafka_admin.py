@@ -1,4 +1,4 @@
-"""Kafka's client for administrators: ids of topics, whether this driver may read them, and their oldest offsets.
+"""Kafka's client for administrators: ids of topics, whether they may be read and are compacted, their oldest offsets.
 
 **Private**: py4j's way to the client in the jar that Spark's source reads with, and Spark's ``KafkaConfigUpdater``,
 which adds the tokens that Spark has.
@@ -9,7 +9,7 @@ retention has left is unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -28,15 +28,21 @@ ANSWERS_WITHIN_MS: Final = 20_000
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id in the answer of a broker that does not support ids."""
 _BOUNDS: Final = {"default.api.timeout.ms": str(ANSWERS_WITHIN_MS), "request.timeout.ms": str(ANSWERS_WITHIN_MS)}
+_TOPIC: Final = 2
+"""Kafka's number of the kind of resource that a topic is."""
 _JUDGED: Final = ("UnknownTopicOrPartition", "InvalidTopic", "Authorization", "Authentication")
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that exists: its ``id``, None if the broker has none, and whether it is ``readable``."""
+    """A topic that exists: its ``id``, None if the broker has none, and whether it is ``readable``.
+
+    ``compacted``: whether the broker removes records with a newer one of their key. False if it does not say.
+    """
 
     id: str | None
     readable: bool
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,9 @@ def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Ite
         admin = _client(spark, {**_BOUNDS, **settings})
         try:
             asked = admin.describeTopics(_java_list(spark, wanted), _request_rights(spark)).topicNameValues()
-            return {name: _answer(asked.get(name)) for name in wanted}
+            found = {name: _answer(asked.get(name)) for name in wanted}
+            there = {name: topic for name, topic in found.items() if isinstance(topic, Topic)}
+            return {**found, **{name: replace(there[name], compacted=True) for name in _compacted(spark, admin, there)}}
         finally:
             admin.close()
 
@@ -93,10 +101,29 @@ def _request_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
     return options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
 
 
-def _java_list(spark: SparkSession, names: Iterable[str]) -> Any:  # noqa: ANN401  a Java object
+def _compacted(spark: SparkSession, admin: Any, names: Iterable[str]) -> set[str]:  # noqa: ANN401  a Java object
+    """Find the topics that the broker compacts. It tells no client without the right DESCRIBE_CONFIGS."""
+    resource = java_class(spark, "org.apache.kafka.common.config.ConfigResource")
+    kind = java_class(spark, "org.apache.kafka.common.config.ConfigResource$Type").forId(_TOPIC)
+    resources = {name: resource(kind, name) for name in names}
+    asked = admin.describeConfigs(_java_list(spark, resources.values())).values()
+    found = set()
+    for name, each in resources.items():
+        try:
+            policy = asked.get(each).get().get("cleanup.policy")
+        except Py4JJavaError as error:
+            if _fault(error) is None:
+                raise
+            continue
+        if policy is not None and "compact" in str(policy.value()):
+            found.add(name)
+    return found
+
+
+def _java_list(spark: SparkSession, items: Iterable[Any]) -> Any:  # noqa: ANN401  a Java object
     found = java_class(spark, "java.util.ArrayList")()
-    for name in names:
-        found.add(name)
+    for item in items:
+        found.add(item)
     return found
 
 

@@ -80,6 +80,11 @@ class KafkaSource(SourceWithOptions):
         default="earliest",
         description="Where a new checkpoint begins. An existing one resumes at its position.",
     )
+    accept_compaction: bool = Field(
+        default=False,
+        description="Whether topics may be compacted (cleanup.policy). The broker removes a record if a newer one has "
+        "its key, also if the stream has not read it.",
+    )
     encoding: Literal["json", "text", "avro", "protobuf"] = Field(
         description="How a record's value is written: json (an object), text (in the column `value`), avro or protobuf "
         "(in bytes).",
