@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from sessionizer.errors import SessionizerError
-from sessionizer_demo.local_airflow.installation import REPORT_POOL, Installation
+from sessionizer_demo.local_airflow.installation import POOLS, Installation
 from sessionizer_demo.places import REPOSITORY
 from sessionizer_demo.show.lock import sole_demo
 from sessionizer_demo.show.show import Show
@@ -25,7 +25,7 @@ def main() -> int:
     try:
         with sole_demo(root):
             Show(
-                installation=Installation(root=root, settings={"SESSIONIZER_REPORT_POOL": REPORT_POOL}),
+                installation=Installation(root=root, settings=POOLS),
                 stream=arguments.stream,
                 rate=arguments.rate,
             ).run()

@@ -210,13 +210,17 @@ def test_no_task_waits_for_a_pool_that_an_installation_has_not_named(dags: dict[
     assert {task.pool for dag in dags.values() for task in dag.tasks} == {"default_pool"}
 
 
-def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_go_into_the_pools_that_an_installation_names(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who waits for a command does not wait for the reports of all streams."""
     monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
     monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
     monkeypatch.setenv("SESSIONIZER_REPORT_POOL", "reports")
+    monkeypatch.setenv("SESSIONIZER_COMMAND_POOL", "commands")
     dags = DagBag(str(DAG_FILE)).dags
     assert {task.pool for name, dag in dags.items() if name.endswith(".report") for task in dag.tasks} == {"reports"}
     assert dags["sessionizer.savepoints"].get_task("create").pool == "reports"
+    of_forms = {task.task_id: task.pool for form in FORMS for task in dags[form].tasks}
+    assert {name for name, pool in of_forms.items() if pool == "commands"} == {"plan", "savepoint", "carry_out"}
 
 
 @pytest.mark.parametrize(("verb", "often"), [("savepoints", timedelta(minutes=5)), ("compaction", timedelta(hours=1))])

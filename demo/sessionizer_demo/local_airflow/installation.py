@@ -18,8 +18,8 @@ MARK = "SESSIONIZER_INSTALLATION"
 """Environment variable that every process of an installation inherits. The end of the demo finds them all by it."""
 
 
-REPORT_POOL = "reports"
-"""Pool of the demo's reports. It leaves one of two cores to supervision."""
+POOLS = {"SESSIONIZER_REPORT_POOL": "reports", "SESSIONIZER_COMMAND_POOL": "commands"}
+"""Pools of the demo's jobs, one slot each, by their settings. They leave workers to supervision."""
 
 
 def free_port() -> int:

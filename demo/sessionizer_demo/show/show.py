@@ -22,7 +22,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.project import Project
 from sessionizer_demo.local_airflow.api import Api, wait_until
-from sessionizer_demo.local_airflow.installation import REPORT_POOL
+from sessionizer_demo.local_airflow.installation import POOLS
 from sessionizer_demo.local_airflow.parts import Parts
 from sessionizer_demo.show import words
 from sessionizer_demo.show.ending import end_the_rest, stop_drivers
@@ -83,7 +83,8 @@ class Show:
         write_desired(self.home, DesiredState.RUNNING, by="the demo", why="it begins")
         self.feed.start()
         wait_until(self._is_ready, AIRFLOW_SECONDS, "a healthy Airflow")
-        self.api.ensure_pool(REPORT_POOL, slots=1)
+        for pool in POOLS.values():
+            self.api.ensure_pool(pool, slots=1)
         for verb in Verb:
             self.api.unpause(dag_id(self.stream, verb))
         self._say("Airflow is ready")

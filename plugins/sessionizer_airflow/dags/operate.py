@@ -97,7 +97,9 @@ def read_form(wiring: Wiring, first_task: Mapping[str, str]) -> ReadForm:
 
 def job_options(wiring: Wiring) -> dict[str, Any]:
     """Return the options of a Spark job of the form."""
-    return {"project": wiring.project, "pool": wiring.pool, "execution_timeout": timedelta(hours=1)}
+    # A user waits for it, so it does not wait for the reports and the scheduled savepoints of all streams.
+    pool = wiring.supervision.command_pool
+    return {"project": wiring.project, "pool": pool, "execution_timeout": timedelta(hours=1)}
 
 
 def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:

@@ -56,7 +56,7 @@ class Wiring:
 
     @property
     def pool(self) -> str:
-        """The pool of Spark jobs. Each occupies a worker and a JVM, and supervision needs slots of its own."""
+        """The pool of scheduled Spark jobs. Each occupies a worker and a JVM, and supervision needs its own slots."""
         return self.supervision.report_pool
 
     @property

@@ -80,6 +80,7 @@ DEFAULTS = {
     "SESSIONIZER_LANDING_INTERVAL": "1 minute",
     "SESSIONIZER_REPORT_INTERVAL": "5 minutes",
     "SESSIONIZER_REPORT_POOL": "default_pool",
+    "SESSIONIZER_COMMAND_POOL": "default_pool",
 }
 
 
@@ -89,8 +90,8 @@ class SupervisionSettings:
 
     The next run then takes over. A run that outlives its lease by ``watch_grace_ms`` is overdue.
     ``landing_interval_ms`` is the shortest time between two events that sessions have landed. ``report_interval_ms`` is
-    the shortest time between two reports of a stream. Reports take their slots from ``report_pool``, which must exist
-    in Airflow.
+    the shortest time between two reports of a stream. Reports and scheduled jobs take their slots from ``report_pool``,
+    commands of users from ``command_pool``. Both must exist in Airflow.
     """
 
     policy: SupervisionPolicy
@@ -99,6 +100,7 @@ class SupervisionSettings:
     landing_interval_ms: int
     report_interval_ms: int
     report_pool: str
+    command_pool: str
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
@@ -120,6 +122,7 @@ class SupervisionSettings:
             landing_interval_ms=duration_from(complete, "landing_interval"),
             report_interval_ms=duration_from(complete, "report_interval"),
             report_pool=complete[variable_of("report_pool")],
+            command_pool=complete[variable_of("command_pool")],
         )
 
 

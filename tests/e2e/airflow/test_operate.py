@@ -48,6 +48,7 @@ SETTINGS = {
     "SESSIONIZER_WATCH_LEASE": "2 minutes",
     "SESSIONIZER_APPROVAL_PATIENCE": "5 minutes",
     "SESSIONIZER_REPORT_POOL": "reports",
+    "SESSIONIZER_COMMAND_POOL": "commands",
     "SESSIONIZER_APPROVERS": "admin",
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op",
@@ -128,7 +129,8 @@ def operated(platform: Platform) -> Operated:
     waiting = root / "waiting"
     files = write_click_files(waiting, FILES, rate=12)
     found = Operated(platform, stage, files, waiting)
-    platform.api.ensure_pool("reports", slots=1)
+    for pool in ("reports", "commands"):
+        platform.api.ensure_pool(pool, slots=1)
     platform.api.unpause(platform.dag)
     found.feed(BEFORE)
     platform.wait_for_driver()

@@ -95,6 +95,12 @@ test('the steps of a run', () => {
   equal(steps({ state: 'success', conf: { verb: 'savepoint' } }, { savepoint: 'success' }, null), ['done']);
   equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
 });
+test('a step that waits for a full pool says so', () => {
+  const pool = { name: 'commands', slots: 1, occupied_slots: 1, open_slots: 0 };
+  const word = (state, found) => stepsOf({ run: { state: 'running' }, states: { plan: state }, plan: null, pool: found }).steps[0].word;
+  equal(['scheduled', 'queued'].map((state) => word(state, pool)), Array(2).fill('waits for pool commands (1 of 1 in use)'));
+  equal([word('scheduled', { ...pool, slots: 2, open_slots: 1 }), word('scheduled', null), word('running', pool)], ['next', 'next', 'running']);
+});
 test('why a run failed is the end of its log', () => {
   const lines = [['info', 'x'], ['error', 'stack'], ['error', 'refused:\n    a: 1'], ['error', 'What to do: put it back'], [undefined, 'group']];
   equal([errorsOf(lines.map(([level, event]) => ({ level, event }))), errorsOf([])], [['refused:\na: 1', 'What to do: put it back'], []]);

@@ -49,14 +49,17 @@ export class Airflow {
     return `/dags/${run.dag_id}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
   }
 
-  // The run as it is now, the states of its tasks, its plan while that waits for an answer, and why it failed.
+  // The run as it is now, the states of its tasks, its plan while that waits for an answer, why it failed, and the pool
+  // of a task that is due.
   async look(run) {
     const [now, tasks] = await Promise.all([this.call('GET', this.path(run)), this.call('GET', `${this.path(run)}/taskInstances`)]);
     if (!now.ok || !tasks.ok) return null;
     const states = Object.fromEntries(tasks.found.task_instances.map((task) => [task.task_id, task.state]));
+    const due = tasks.found.task_instances.find((task) => task.state === 'scheduled' || task.state === 'queued');
+    const pool = due ? await this.call('GET', `/pools/${encodeURIComponent(due.pool)}`) : null;
     const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
     const failed = now.found.state === 'failed' && tasks.found.task_instances.find((task) => task.state === 'failed');
-    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, failure: failed ? await this.failure(run, failed) : [] };
+    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
   }
 
   // Why a task failed and what to do: the last two errors of its log. Nothing for a user who may not read it.
@@ -86,11 +89,14 @@ export function parsePlan(body) {
 }
 
 // Where a run is: a few words for each step, and whether it is over.
-export function stepsOf({ run, states, plan }, mayAnswer = true) {
+export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
   const direct = ['savepoint', 'promote', 'test_alert'].find((name) => name === (run.conf || {}).verb);
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
   const words = { success: 'done', failed: 'failed', upstream_failed: 'failed', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
   const waits = mayAnswer ? 'waits for you' : 'waits for another user';
-  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : words[states[name]] || 'next' }));
+  const isFull = pool && pool.open_slots <= 0;
+  const due = isFull ? `waits for pool ${pool.name} (${pool.occupied_slots} of ${pool.slots} in use)` : 'next';
+  const wordOf = (name) => words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
+  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : wordOf(name) }));
   return { steps, isOver: run.state === 'success' || run.state === 'failed' };
 }

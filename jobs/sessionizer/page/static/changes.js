@@ -67,11 +67,11 @@ export class Changes {
   }
 
   draw(change) {
-    const { run, states, plan } = change;
+    const { run, states, plan, pool } = change;
     if (!this.cards.has(run.dag_run_id)) this.cards.set(run.dag_run_id, el('article'));
     const card = this.cards.get(run.dag_run_id);
     card.className = `change ${run.state}`;
-    show(card, JSON.stringify([run.state, states, plan && plan.created_at]), () => this.card(change));
+    show(card, JSON.stringify([run.state, states, plan && plan.created_at, pool && pool.occupied_slots]), () => this.card(change));
     return card;
   }
 
