@@ -12,6 +12,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import DAY
 from sessionizer.redaction import redact
+from sessionizer.state.lineages.path import BEFORE_THE_FIRST, path_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
     from sessionizer.control.history.files import History
     from sessionizer.control.history.mark import Mark
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.records.positions_record import PositionsRecord
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
 
+OPERATIONS: Final = 20
+"""Past operations that are listed, the newest."""
 POINTS: Final = 360
 """Points of a chart, about."""
 
@@ -76,13 +80,14 @@ _NO_BEAT: Final = dict.fromkeys(_figures(Heartbeat("", 0, 0, Phase.STARTING), is
 class Past:
     """The past of a stream: the ``history`` that is shown, all ``marks`` of 7 days, and the ``lineages``.
 
-    ``savepoints``: ids of those that are still there, None if that is not known.
+    ``savepoints``: ids of those that are still there, None if that is not known. ``operations``: the newest last.
     """
 
     history: History
     marks: Sequence[Mark]
     savepoints: AbstractSet[str] | None
     lineages: Mapping[str, Origin | None]
+    operations: Sequence[OperationRecord] = ()
 
 
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
@@ -103,6 +108,23 @@ def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[s
         "savepoints": [mark.to_json() for mark in past.marks if _is_kept(mark, past.savepoints)],
         "canary": view.canary is not None and not view.canary.is_settled,
         "lineages": lineage_rows(past.lineages, view),
+        "operations": [_operation_row(each) for each in reversed(past.operations[-OPERATIONS:])],
+    }
+
+
+def _operation_row(record: OperationRecord) -> dict[str, Any]:
+    """Return what a list of past operations says of one. ``outcome`` is null while it is not over."""
+    return {
+        "id": record.id,
+        "verb": record.verb,
+        "at": record.begun_at,
+        "by": record.by,
+        "savepoint": record.savepoint or None,
+        "outcome": record.outcome,
+        "step": record.step,
+        "ended_at": record.step_at if record.outcome else None,
+        "failure": record.failure,
+        "abandoned_by": record.abandoned_by,
     }
 
 
@@ -134,9 +156,14 @@ def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
 
 
 def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> list[dict[str, Any]]:
-    """Return the lineages of the stream, the newest first, with the command that made each."""
+    """Return the lineages of the stream, the newest first, with the command that made each.
+
+    ``undone_after`` is the last batch whose rows are still in the tables, null if all are: a restore or a rollback
+    deleted the later ones.
+    """
     seen = view.driver
     active = seen.heartbeat.lineage if seen and seen.heartbeat else None
+    path = {each.lineage: each.until for each in path_to(active, None, lineages)} if active else dict.fromkeys(lineages)
     return [
         {
             "lineage": name,
@@ -146,6 +173,7 @@ def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> lis
             "batch_id": origin.batch_id if origin and origin.parent else None,
             "savepoint": origin.savepoint if origin else None,
             "active": name == active,
+            "undone_after": path.get(name, BEFORE_THE_FIRST),
         }
         for name, origin in sorted(lineages.items(), reverse=True)
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.stream_records import StreamRecords, read_records
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.history.mark import Mark
     from sessionizer.control.history.sample import Sample
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.origin import Origin
@@ -86,7 +88,13 @@ class PageReader:
         shown = [mark for mark in marks if mark.at >= now - span]
         samples = _samples(view, max(now - span, begin), now)
         history = History(samples, tuple(shown))
-        past = Past(history=history, marks=marks, savepoints=_savepoints(view), lineages=_lineages(view))
+        past = Past(
+            history=history,
+            marks=marks,
+            savepoints=_savepoints(view),
+            lineages=_lineages(view),
+            operations=_operations(view),
+        )
         return stream_document(view, past, now, span)
 
     def _load(self, file: Path) -> StreamSpec:
@@ -146,6 +154,13 @@ def _savepoints(view: StreamView) -> set[str] | None:
         return {entry.name for entry in list_entries(folder)}
     except OSError:
         return None
+
+
+def _operations(view: StreamView) -> list[OperationRecord]:
+    try:
+        return read_operations(view.home) if view.home else []
+    except (SessionizerError, OSError):  # its health names the damage
+        return []
 
 
 def _lineages(view: StreamView) -> Mapping[str, Origin | None]:

@@ -4,12 +4,14 @@ import { Airflow, errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
 import { Changes } from '/assets/changes.js';
 import { el, show } from '/assets/dom.js';
 import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
-import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks } from '/assets/scale.js';
+import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks, isUndone, undoneTimes } from '/assets/scale.js';
 import { EVERY_MS, Feed, PATIENCE_MS } from '/assets/feed.js';
 import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
 import { FleetView, stateText } from '/assets/fleet.js';
 import { barKey, chartsOf, closedSeries } from '/assets/stream.js';
 import { Timeline } from '/assets/timeline.js';
+import { Charts } from '/assets/charts.js';
+import { operationsOf } from '/assets/lists.js';
 
 export const tests = {};
 const test = (name, body) => (tests[name] = body);
@@ -55,6 +57,24 @@ test('lineages over time', () => {
   const points = [['one', 0], ['one', 10], [null, 20], ['two', 30], ['one', 40]].map(([lineage, at]) => ({ lineage, at }));
   equal(segments(points, 10), [{ lineage: 'one', from: 0, to: 20 }, { lineage: 'two', from: 30, to: 40 }, { lineage: 'one', from: 40, to: 50 }]);
   equal(segments([], 10), []);
+});
+test('the times whose rows a restore or a rollback deleted', () => {
+  const lineages = [{ lineage: 'two', undone_after: null }, { lineage: 'one', undone_after: 5 }, { lineage: 'left', undone_after: -1 }];
+  const points = [['one', 5], ['one', 6], ['one', 7], ['left', 0], ['two', 9], ['gone', 3]].map(([lineage, batch_id], index) => ({ at: index * 10, lineage, batch_id }));
+  equal(points.map((point) => isUndone(point, lineages)), [false, true, true, true, false, false]);
+  equal(undoneTimes(points.map((point) => ({ ...point, undone: isUndone(point, lineages) })), 10), [{ from: 10, to: 40 }]);
+});
+test('a figure of before a stop is not shown as current', () => {
+  const charts = new Charts([{ title: 'Open', format: number, series: [{ label: 'open', of: (point) => point.open }] }], () => {});
+  const shown = (to) => {
+    charts.render({ points: [{ at: 0, open: 7, undone: false }], marks: [], from: -600000, to, every: 60000 }, null);
+    return charts.figures[0].values[0].textContent;
+  };
+  equal([shown(90000), shown(600000)], ['7', '–']);
+});
+test('past operations tell their user and how they ended', () => {
+  const [, list] = operationsOf([{ verb: 'restore', at: 0, by: 'olga (Airflow)', savepoint: 's1', outcome: 'abandoned', ended_at: 61000, failure: 'DiskFull: no room', abandoned_by: 'ben' }]);
+  equal([...list.querySelectorAll('.tag, .told')].map((each) => each.textContent), ['abandoned after 1 m 1 s', 'restore to s1 · by olga (Airflow) · given up by benDiskFull: no room']);
 });
 test('marks that would cover one another are one, of the gravest kind', () => {
   const marks = [['crash', 51], ['start', 50], ['savepoint', 90], ['alert', 200]].map(([kind, at]) => ({ kind, at }));

@@ -11,9 +11,12 @@ from sessionizer.control.history.files import KEPT_MS
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.alone import COOKIE, listen
 from sessionizer.page.documents import POINTS, bucket_ms
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
 from support.processes.fabricated_fleet import STEADY, work
@@ -92,6 +95,29 @@ def test_the_document_of_a_stream(platform: Platform) -> None:
     assert [mark["savepoint"] for mark in told["savepoints"]] == ["s1"], "but can be gone back to"
     assert (told["may"], told["canary"]) == ({}, False)
     assert told["host"] == {"name": "alone"}
+
+
+def test_what_a_restore_deleted_and_by_which_user(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7, lineage="two")
+    for name, origin in {
+        "one": None,
+        "left": Origin("rescale", 1, parent="one", batch_id=9),
+        "two": Origin("restore", 2, parent="one", batch_id=5, savepoint="s1"),
+    }.items():
+        mounted(home.lineage_records / name).mkdir(parents=True, exist_ok=True)
+        if origin is not None:
+            ORIGIN_FILE.of(home, name).write(origin)
+    record = OperationRecord(
+        id="20261126T000000-000000", verb="restore", stream="clicks", by="olga", digest="d", savepoint="s1",
+        lineage_from="one", batch_from=9, wanted=DesiredState.RUNNING, begun_at=2, step_at=4, outcome=Ending.DONE,
+    )  # fmt: skip
+    write_operation(home, record)
+    told = ask(platform, "/api/streams/clicks.supervise", headers=ENTERED).json()
+    assert {each["lineage"]: each["undone_after"] for each in told["lineages"]} == {"one": 5, "left": -1, "two": None}
+    assert [(each["verb"], each["by"], each["outcome"], each["ended_at"]) for each in told["operations"]] == [
+        ("restore", "olga", "done", 4)
+    ]
 
 
 def test_a_reader_who_has_the_earlier_figures_gets_the_newest(platform: Platform) -> None:

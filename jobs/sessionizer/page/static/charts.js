@@ -1,11 +1,13 @@
 // Small charts over one axis of time, drawn as SVG. They share a cursor, and the marks of the stream.
 import { el, svg } from './dom.js';
 import { NOTHING, moment, tick } from './format.js';
-import { nearest, nice, timeTicks } from './scale.js';
+import { nearest, nice, timeTicks, undoneTimes } from './scale.js';
 
+const UNDONE = 'a restore or a rollback deleted these rows';
 const HEIGHT = 132;
 const PAD = { left: 60, right: 10, top: 16, bottom: 20 };
 const GAP = 2.5; // a line breaks where so many points are missing
+const CURRENT = 3; // points, of which the newest is not over: an older figure is not current
 
 export class Charts {
   // `choose` is called with a time in epoch ms, or null
@@ -67,12 +69,18 @@ export class Charts {
     const top = definition.tops ? definition.tops(most) : nice(most);
     const y = (amount) => HEIGHT - PAD.bottom - (amount / top) * (HEIGHT - PAD.top - PAD.bottom);
     const drawn = definition.stacked ? this.bars(definition, y) : this.lines(definition, y);
-    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.frame(y, top, definition), ...this.marks(), ...drawn, ...this.chosenLine(), svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
+    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.undone(), ...this.frame(y, top, definition), ...this.marks(), ...drawn, ...this.chosenLine(), svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
   }
 
   chosenLine() {
     if (this.chosen === null || this.chosen < this.data.from) return [];
     return [svg('line', { class: 'chosen', x1: this.x(this.chosen), x2: this.x(this.chosen), y1: PAD.top - 6, y2: HEIGHT - PAD.bottom })];
+  }
+
+  // The times whose rows are not in the tables any more.
+  undone() {
+    return undoneTimes(this.data.points, this.data.every).map(({ from, to }) =>
+      svg('rect', { class: 'undone', x: this.x(from), y: PAD.top, width: Math.max(1, this.x(to) - this.x(from)), height: HEIGHT - PAD.top - PAD.bottom }, svg('title', {}, UNDONE)));
   }
 
   summary(definition, most) {
@@ -177,7 +185,7 @@ export class Charts {
 
   tell() {
     const point = this.cursor === null ? null : this.data.points[this.cursor];
-    this.readout.textContent = point ? moment(point.at) : '';
+    this.readout.textContent = point ? `${moment(point.at)}${point.undone ? `: ${UNDONE}` : ''}` : '';
     for (const { definition, node, plot, values } of this.figures) {
       if (node.hidden) continue;
       definition.series.forEach((each, index) => {
@@ -194,11 +202,13 @@ export class Charts {
     }
   }
 
-  // The figure at the cursor, or the newest one.
+  // The figure at the cursor, or the newest one if it is current.
   valueOf(definition, series) {
     const { points } = this.data;
     const isKnown = (point) => series.of(point) !== null && series.of(point) !== undefined;
-    const point = this.cursor === null ? points.findLast(isKnown) : points[this.cursor];
-    return point && isKnown(point) ? definition.format(series.of(point)) : NOTHING;
+    if (this.cursor !== null) return isKnown(points[this.cursor]) ? definition.format(series.of(points[this.cursor])) : NOTHING;
+    const newest = points.findLast(isKnown);
+    // a figure of before a stop is not one of now
+    return newest && this.data.to - newest.at <= CURRENT * this.data.every ? definition.format(series.of(newest)) : NOTHING;
   }
 }

@@ -54,6 +54,21 @@ function markText(mark) {
   return [parts, mark.text ? el('span', { class: 'why' }, mark.text) : null];
 }
 
+const OUTCOMES = { done: 'start', abandoned: 'alert' };
+
+// The newest commands on the stream's state: by which user, how each ended, and why it did not.
+export function operationsOf(operations) {
+  if (!operations.length) return [];
+  const lines = operations.map((each) => {
+    const outcome = each.outcome || 'not over';
+    const took = each.ended_at ? ` after ${duration(each.ended_at - each.at)}` : '';
+    const parts = [`${each.verb}${each.savepoint ? ` to ${each.savepoint}` : ''}`, `by ${each.by}`, each.abandoned_by && `given up by ${each.abandoned_by}`].filter(Boolean);
+    return el('li', {}, el('time', { class: 'when' }, moment(each.at)), el('span', { class: `tag ${OUTCOMES[each.outcome] || 'command'}` }, `${outcome}${took}`),
+      el('span', { class: 'told' }, parts.join(' · '), each.failure ? el('span', { class: 'why' }, each.failure) : null));
+  });
+  return [el('h2', {}, 'Operations'), el('ul', { class: 'events operations' }, lines)];
+}
+
 export function lineagesOf(lineages) {
   if (!lineages.length) return [];
   const lines = lineages.map((each) => {

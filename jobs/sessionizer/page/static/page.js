@@ -5,7 +5,7 @@ import { FleetView } from './fleet.js';
 import { age, clock } from './format.js';
 import { StreamView } from './stream.js';
 import { PARTS_EVERY_MS, silentParts } from './silence.js';
-import { followHost } from './theme.js';
+import { followHost, openInHost, shareAddress, sharedAddress } from './theme.js';
 
 const STALE_MS = 15000;
 const parameters = new URLSearchParams(location.search);
@@ -17,6 +17,7 @@ let current = null;
 let parts = null; // health of Airflow's own parts
 
 followHost();
+if (!tab && sharedAddress()) history.replaceState(null, '', sharedAddress());
 
 function route() {
   // each DAG of a stream has the stream's tab
@@ -34,6 +35,7 @@ function open() {
   const view = stream ? new StreamView(root, tab ? '' : '#/') : new FleetView(root);
   const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}&begin=${view.begin}` : 'api/fleet');
   current = { view, stream };
+  if (!tab) shareAddress();
   root.setAttribute('aria-busy', 'true');
   root.shownKey = null;
   root.replaceChildren(view.loading());
@@ -42,12 +44,15 @@ function open() {
   view.again = () => current.feed.ask();
 }
 
+// A tab of Airflow may have little height: the page of the stream has the whole window.
+const openWhole = (name) => el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${parent.location.pathname.replace(/\/dags\/.*/, '')}/plugin/streams#/${name}`) }, 'Whole page');
+
 function pathOf(stream) {
   const name = stream ? stream.replace(/\.[a-z]+$/, '') : '';
   document.title = name ? `${name} · Streams` : 'Streams';
   if (!stream) return [el('h1', {}, 'Streams')];
   const back = tab ? null : el('a', { href: '#/', class: 'back' }, 'Streams');
-  return [back, back ? el('span', { class: 'slash', 'aria-hidden': 'true' }, '/') : null, el('h1', {}, name)];
+  return [back, back ? el('span', { class: 'slash', 'aria-hidden': 'true' }, '/') : null, el('h1', {}, name), tab && hostName() === 'airflow' ? openWhole(name) : null];
 }
 
 function told(feed) {

@@ -38,6 +38,23 @@ export function segments(points, every) {
   return found;
 }
 
+// Whether the rows of a point's last batch were deleted since, by the `lineages` of the document.
+export function isUndone({ lineage, batch_id: batch }, lineages) {
+  const found = lineages.find((each) => each.lineage === lineage);
+  return Boolean(found && found.undone_after !== null && batch > found.undone_after);
+}
+
+// The times of neighbouring undone points: [{from, to}].
+export function undoneTimes(points, every) {
+  const found = [];
+  for (const { at, undone } of points) {
+    const last = found[found.length - 1];
+    if (undone && last && at - last.to <= every) last.to = at + every;
+    else if (undone) found.push({ from: at, to: at + every });
+  }
+  return found;
+}
+
 const WEIGHTS = ['start', 'stop', 'savepoint', 'canary', 'command', 'alert', 'crash'];
 
 // Marks that would cover one another, as one: [{at, kind, marks}], its kind that of the gravest. `share`: of the axis.

@@ -5,15 +5,15 @@ import { Changes } from './changes.js';
 import { Charts } from './charts.js';
 import { el, show } from './dom.js';
 import { bytes, duration, number } from './format.js';
-import { eventsOf, factsOf, findingOf, headOf, lineagesOf, linksOf } from './lists.js';
+import { eventsOf, factsOf, findingOf, headOf, lineagesOf, linksOf, operationsOf } from './lists.js';
 import { Panels } from './panels.js';
-import { niceTime } from './scale.js';
+import { isUndone, niceTime } from './scale.js';
 import { silentDrivers } from './silence.js';
 import { Timeline, chosenPoint } from './timeline.js';
 
 const HOUR = 3600000;
 const SPANS = [['1 h', HOUR], ['6 h', 6 * HOUR], ['24 h', 24 * HOUR], ['7 d', 168 * HOUR]];
-const PARTS = ['head', 'acts', 'facts', 'found', 'none', 'chosen', 'marks', 'lineages', 'links'];
+const PARTS = ['head', 'acts', 'facts', 'found', 'none', 'chosen', 'marks', 'operations', 'lineages', 'links'];
 const perBatch = (name) => (point) => (point.batches ? point[name] / point.batches : null);
 const ENDED_BY = 'ended_by_';
 // A count would stay if one savepoint is made and another deleted.
@@ -79,11 +79,11 @@ export class StreamView {
     this.parts = Object.fromEntries(PARTS.map((name) => [name, el('div', { class: name })]));
     this.panels = found.may.rows === false ? null : new Panels(`${found.row.stream}.supervise`, () => this.span);
     this.spans = el('div', { class: 'spans', role: 'group', 'aria-label': 'Time shown' });
-    const { head, acts, facts, found: findings, none, chosen, marks, lineages, links } = this.parts;
+    const { head, acts, facts, found: findings, none, chosen, marks, operations, lineages, links } = this.parts;
     this.axis = el('div', { class: 'over-time' }, this.timeline.node, chosen, this.charts.node);
     return [
       el('div', { class: 'intro' }, head, acts), findings, this.changes && this.changes.node, facts,
-      el('div', { class: 'bar' }, this.spans, this.charts.readout), none, this.axis, el('div', { class: 'lists' }, marks, lineages), this.panels && this.panels.node, links,
+      el('div', { class: 'bar' }, this.spans, this.charts.readout), none, this.axis, el('div', { class: 'lists' }, operations, marks, lineages), this.panels && this.panels.node, links,
     ];
   }
 
@@ -91,7 +91,7 @@ export class StreamView {
     show(this.root, 'stream', () => this.frame(found));
     this.found = found;
     const { row } = found;
-    const { head, acts, facts, found: findings, none, marks, lineages, links } = this.parts;
+    const { head, acts, facts, found: findings, none, marks, operations, lineages, links } = this.parts;
     show(head, JSON.stringify([row.health, found.lines]), () => headOf(found));
     show(acts, barKey(found), () => actionBar(found, this.changes));
     show(facts, JSON.stringify([row, Math.floor(now / 1000)]), () => factsOf(row, found.at, now));
@@ -104,6 +104,7 @@ export class StreamView {
     this.axis.hidden = isEmpty;
     this.drawAxis();
     show(marks, JSON.stringify(found.marks), () => eventsOf(found.marks));
+    show(operations, JSON.stringify(found.operations), () => operationsOf(found.operations));
     show(lineages, JSON.stringify(found.lineages), () => lineagesOf(found.lineages));
     show(links, JSON.stringify([found.host, row.spark_ui]), () => linksOf(found, this.airflow.base));
   }
@@ -127,7 +128,7 @@ export class StreamView {
     return el('p', {}, 'To go back to it: ', el('code', {}, `sessionizer restore ${found.row.stream} ${savepoint}`));
   }
 
-  merge({ history, marks, savepoints, at, every, span }, now) {
+  merge({ history, marks, savepoints, lineages, at, every, span }, now) {
     const to = Math.max(at, now);
     const fresh = history.rows.map((values) => {
       const point = Object.fromEntries(history.fields.map((name, index) => [name, values[index]]));
@@ -136,7 +137,7 @@ export class StreamView {
     });
     const known = this.pointsSpan === span ? this.points : [];
     const kept = known.filter((point) => point.at >= to - span && (!fresh.length || point.at < fresh[0].at));
-    this.points = [...kept, ...fresh];
+    this.points = [...kept, ...fresh].map((point) => ({ ...point, undone: isUndone(point, lineages) }));
     this.pointsSpan = span;
     return { points: this.points, marks, savepoints, from: to - span, to, every };
   }

@@ -16,6 +16,27 @@ export function followHost() {
   apply();
 }
 
+// The address of the host's page ends like ours, so that a reload or a sent link opens the same stream.
+export function shareAddress() {
+  if (window.parent === window) return;
+  try {
+    const host = window.parent;
+    const shown = location.hash || '#/';
+    if ((host.location.hash || '#/') !== shown) host.history.replaceState(host.history.state, '', shown);
+  } catch {
+    // another origin: its address is its own
+  }
+}
+
+// The end of the host's address, if it names a stream and our own does not.
+export function sharedAddress() {
+  try {
+    return window.parent !== window && !location.hash ? window.parent.location.hash : '';
+  } catch {
+    return '';
+  }
+}
+
 // Open a page of the host. Its frame may not navigate it, but a link of the host's own document may.
 export function openInHost(path) {
   try {
