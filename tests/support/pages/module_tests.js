@@ -74,7 +74,7 @@ test('a figure of before a stop is not shown as current', () => {
 });
 test('past operations tell their user and how they ended', () => {
   const [, list] = operationsOf([{ verb: 'restore', at: 0, by: 'olga (Airflow)', savepoint: 's1', outcome: 'abandoned', ended_at: 61000, failure: 'DiskFull: no room', abandoned_by: 'ben' }]);
-  equal([...list.querySelectorAll('.tag, .told')].map((each) => each.textContent), ['abandoned after 1 m 1 s', 'restore to s1 · by olga (Airflow) · given up by benDiskFull: no room']);
+  equal([...list.querySelectorAll('.tag, .told')].map((each) => each.textContent), ['abandoned', 'restore to s1 · by olga (Airflow) · given up by ben · took 1 m 1 sDiskFull: no room']);
 });
 test('marks that would cover one another are one, of the gravest kind', () => {
   const marks = [['crash', 51], ['start', 50], ['savepoint', 90], ['alert', 200]].map(([kind, at]) => ({ kind, at }));

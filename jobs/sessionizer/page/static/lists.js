@@ -60,10 +60,8 @@ const OUTCOMES = { done: 'start', abandoned: 'alert' };
 export function operationsOf(operations) {
   if (!operations.length) return [];
   const lines = operations.map((each) => {
-    const outcome = each.outcome || 'not over';
-    const took = each.ended_at ? ` after ${duration(each.ended_at - each.at)}` : '';
-    const parts = [`${each.verb}${each.savepoint ? ` to ${each.savepoint}` : ''}`, `by ${each.by}`, each.abandoned_by && `given up by ${each.abandoned_by}`].filter(Boolean);
-    return el('li', {}, el('time', { class: 'when' }, moment(each.at)), el('span', { class: `tag ${OUTCOMES[each.outcome] || 'command'}` }, `${outcome}${took}`),
+    const parts = [`${each.verb}${each.savepoint ? ` to ${each.savepoint}` : ''}`, `by ${each.by}`, each.abandoned_by && `given up by ${each.abandoned_by}`, each.ended_at && `took ${duration(each.ended_at - each.at)}`].filter(Boolean);
+    return el('li', {}, el('time', { class: 'when' }, moment(each.at)), el('span', { class: `tag ${OUTCOMES[each.outcome] || 'command'}` }, each.outcome || 'not over'),
       el('span', { class: 'told' }, parts.join(' · '), each.failure ? el('span', { class: 'why' }, each.failure) : null));
   });
   return [el('h2', {}, 'Operations'), el('ul', { class: 'events operations' }, lines)];
