@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+DECIDES_NO_ROW = "it words numbers"
+
 
 def count_text(count: int, thing: str) -> str:
     """Format a ``count`` with the noun of one ``thing``, such as ``1 file``, ``2 batches``."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+DECIDES_NO_ROW = "it hides secrets in messages"
 HIDDEN: Final = "***"
 
 SECRET_WORDS: Final = (

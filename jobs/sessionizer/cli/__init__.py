@@ -1,1 +1,3 @@
 """The command line."""
+
+DECIDES_NO_ROW = "it parses options and prints"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.verdict import Side
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FORMAT
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, Fingerprint, digest_of
+from sessionizer.lineage.code_digest import digest_of
+from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, Fingerprint
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.folder import find_stream
 

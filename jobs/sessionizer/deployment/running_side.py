@@ -45,9 +45,9 @@ def running_side(home: StreamHome, lineage: str) -> Side:
     return Side(spec.document, kept, record.checkpoint_format, record.revision)
 
 
-def present_side(spec: StreamSpec) -> Side:
-    """Return what a stream would run by: the file's ``spec``, and the programs that are installed here."""
-    return Side(document_of(spec), present_fingerprint(), CHECKPOINT_FORMAT, REVISION)
+def present_side(spec: StreamSpec, before: Side) -> Side:
+    """Return what a stream would run by: the file's ``spec``, and the programs here, instead of those ``before``."""
+    return Side(document_of(spec), present_fingerprint(known=before.fingerprint), CHECKPOINT_FORMAT, REVISION)
 
 
 def open_state(home: StreamHome, lineage: str) -> OpenState:

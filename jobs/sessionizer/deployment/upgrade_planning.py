@@ -31,7 +31,8 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
     """
     lineage, batch_id = at
     pending = waiting_migrations(home, lineage, spec)
-    before, now = running_side(home, lineage), present_side(spec)
+    before = running_side(home, lineage)
+    now = present_side(spec, before)
     if request.verb != UPGRADE:
         now = replace(before, spec=now.spec)
     state = open_state(home, lineage)
@@ -65,9 +66,10 @@ def find_differences(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[
 
     Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
     """
+    before = running_side(home, lineage)
     return judge_differences(
-        running_side(home, lineage),
-        present_side(spec),
+        before,
+        present_side(spec, before),
         uncounted_state(home, lineage),
         pending=[each.model_dump(mode="json") for each in waiting_migrations(home, lineage, spec)],
         revisions=frozenset(revisions_before_head()),

@@ -16,3 +16,5 @@ from sessionizer.errors.source_errors import *
 from sessionizer.errors.spec_errors import *
 from sessionizer.errors.table_errors import *
 from sessionizer.errors.tree import *
+
+DECIDES_NO_ROW = "an error ends a driver or a command"

@@ -1,1 +1,3 @@
 """Views of all streams of a platform."""
+
+DECIDES_NO_ROW = "it shows streams"

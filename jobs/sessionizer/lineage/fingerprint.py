@@ -1,36 +1,27 @@
 """``fingerprint.json`` of a lineage: the release, the deciding code and the versions below it that it runs by.
 
-The digest of the deciding code covers what decides the bounds of sessions and the handling of rows. Two savepoints with
-the same digest were made by the same rules. The spec is beside it (``spec.json``), and so are format and revision of
+Two savepoints with the same digest of the deciding code (``code_digest``) were made by the same rules. The spec is beside it (``spec.json``), and so are format and revision of
 the state (``checkpoint.json``). A driver compares the versions before it starts Spark, because another line of Spark or
 Delta may read a checkpoint otherwise.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import sessionizer
 from sessionizer.errors import EngineChanged
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
+from sessionizer.lineage.code_digest import code_digest, source_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
-
     from sessionizer.home.stream_home import StreamHome
 
-PACKAGE: Final = "sessionizer"
-DECIDING: Final = ("core", "spark/ingest", "spark/query", "migrations")
-"""Folders of the package whose modules decide. A release without migrations has no folder of that name."""
 RELEASE: Final = "release"
 PYTHON: Final = "python"
 JAVA: Final = "java"
@@ -47,7 +38,7 @@ EARLIER: Final[Mapping[str, str]] = {SPARK: "4.2.0", DELTA: "4.4.0"}
 class Fingerprint(JsonRecord):
     """Digest of our deciding ``code``, ``versions`` of our release and the programs below it, pinned settings.
 
-    ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules, and ``""`` is unknown.
+    ``code``: as ``code_digest`` has it, and ``sources`` as ``source_digest``. ``""`` is unknown.
     ``configuration``: Spark's settings that the checkpoint pins, empty before the first batch. ``bundle``: DAG bundle
     (``name@version``) of the watch in which its newest driver started. None if none is known.
     """
@@ -56,14 +47,22 @@ class Fingerprint(JsonRecord):
     versions: Mapping[str, str]
     configuration: Mapping[str, str] = field(default_factory=dict)
     bundle: str | None = None
+    sources: str = ""
 
 
 FINGERPRINT_FILE: Final = LineageFile("fingerprint.json", Fingerprint)
 
 
-def present_fingerprint(more: Mapping[str, str] | None = None) -> Fingerprint:
-    """Return the fingerprint of this process. ``more``: versions that only a running Spark tells."""
-    return Fingerprint(code_digest(), {**present_versions(), **(more or {})})
+def present_fingerprint(
+    more: Mapping[str, str] | None = None, known: Fingerprint | None = None
+) -> Fingerprint:
+    """Return the fingerprint of this process. ``more``: versions that only a running Spark tells.
+
+    ``known``: one that may be of the same code, which then need not be parsed.
+    """
+    is_same = known is not None and known.sources == source_digest()
+    code = known.code if known is not None and is_same else code_digest()
+    return Fingerprint(code, {**present_versions(), **(more or {})}, sources=source_digest())
 
 
 def present_versions() -> dict[str, str]:
@@ -96,9 +95,11 @@ def note_programs(home: StreamHome, lineage: str) -> None:
 
     The record stays if the engine here is of another line, because a lineage never goes on by that.
     """
-    kept, now = read_fingerprint(home, lineage), present_fingerprint()
+    kept = read_fingerprint(home, lineage)
+    now = present_fingerprint(known=kept)
     if other_line(kept.versions, now.versions) is None:
-        write_fingerprint(home, lineage, replace(kept, code=now.code, versions={**kept.versions, **now.versions}))
+        versions = {**kept.versions, **now.versions}
+        write_fingerprint(home, lineage, replace(kept, code=now.code, sources=now.sources, versions=versions))
 
 
 def require_same_engine(home: StreamHome, lineage: str) -> None:
@@ -125,35 +126,3 @@ def _installed_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:  # such as beside Airflow, which needs no Spark
             continue
     return found
-
-
-@cache
-def code_digest() -> str:
-    """Digest the deciding code of this release, in a folder or in the archive that a cluster hands on."""
-    return digest_of(files(PACKAGE))
-
-
-def digest_of(package: Traversable) -> str:
-    """Digest the deciding modules of ``package`` as SHA-256 of their names and contents."""
-    digest = hashlib.sha256()
-    for name, module in deciding_modules(package):
-        content = module.read_bytes()
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
-
-
-def deciding_modules(package: Traversable) -> Iterator[tuple[str, Traversable]]:
-    """Yield each deciding module with its path in ``package``, always in the same order."""
-    for folder in DECIDING:
-        place = package.joinpath(folder)
-        if place.is_dir():
-            yield from _modules_below(place, folder)
-
-
-def _modules_below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-        path = f"{name}/{entry.name}"
-        if entry.is_dir():
-            yield from _modules_below(entry, path)
-        elif entry.name.endswith(".py"):
-            yield path, entry

@@ -1,7 +1,7 @@
 """Golden files of a release: a stream with open sessions, and both kinds of savepoint of it.
 
-Run ``PYTHONPATH=jobs:plugins:demo:tests python -m support.releases.cut_release`` once, at the tag of a release. Each
-later release brings them to its head (tests/spark/state/test_golden_releases.py).
+Run ``PYTHONPATH=jobs:plugins:demo:tests python -m support.releases.cut_release`` once, at the tag of a release. It
+refuses any other code. Each later release brings them to its head (tests/spark/state/test_golden_releases.py).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from unittest import mock
 
 import sessionizer
 from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.lineage.code_digest import code_digest
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -37,6 +39,8 @@ MADE_AT: Final = Path("/tmp/golden-release")  # noqa: S108  a name that tells no
 MADE_ON: Final = "golden"
 """Host name in the records."""
 CHECKPOINT, CANONICAL, NATIVE, EXPECTED = "checkpoint", "canonical", "native", "expected.json"
+MADE_BY: Final = "release.json"
+"""Record of the code that made the files: the commit of its tag, and the digest of its deciding code."""
 SMALL: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -94,9 +98,36 @@ def _without_owner(file: tarfile.TarInfo) -> tarfile.TarInfo:
     return file.replace(uid=0, gid=0, uname="", gname="", deep=False)
 
 
+def require_tagged(repository: Path, version: str) -> str:
+    """Return the commit of the release ``version``, which ``repository`` must have checked out without a change.
+
+    Raises SystemExit with what to do instead.
+    """
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    tag, head = f"v{version}", git("rev-parse", "HEAD")
+    if "dev" in version:
+        raise SystemExit(f"{version} is no release. Set __version__ to the version of the release, then commit and tag")
+    if git("status", "--porcelain"):
+        raise SystemExit("files differ from the commit. Commit or remove them (`git status`), then tag")
+    tagged = git("rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}")
+    if not tagged:
+        raise SystemExit(f"there is no tag {tag}. Tag the release first: `git tag -a {tag} -m {tag}`")
+    if tagged != head:
+        raise SystemExit(f"{tag} is commit {tagged[:12]}, but {head[:12]} is checked out. Check out {tag}")
+    return head
+
+
 def main() -> None:
     """Cut this version. Raises FileExistsError if its folder or the scratch folder is there."""
-    release = RELEASES / sessionizer.__version__
+    version = sessionizer.__version__
+    if not Path(sessionizer.__file__).is_relative_to(REPOSITORY):
+        raise SystemExit(f"the code is {sessionizer.__file__}. Set PYTHONPATH to run that of this checkout")
+    record = {"version": version, "commit": require_tagged(REPOSITORY, version), "code": code_digest()}
+    release = RELEASES / version
     release.mkdir()
     MADE_AT.mkdir()
     session = spark_session("release", master="local[2]", extra=SMALL)
@@ -105,6 +136,7 @@ def main() -> None:
     with mock.patch("socket.gethostname", return_value=MADE_ON), mock.patch("os.uname", return_value=machine):
         cut_release(session, MADE_AT, release)
     session.stop()
+    (release / MADE_BY).write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(MADE_AT)
 
 

@@ -11,7 +11,8 @@ import yaml
 from sessionizer.deployment.checkout import Checkout
 from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, SpecDiff, new_migrations
 from sessionizer.errors import UnknownStream
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, code_digest
+from sessionizer.lineage.code_digest import code_digest
+from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK
 from support.places import REPOSITORY
 from support.streams.stage import clicks_spec
 

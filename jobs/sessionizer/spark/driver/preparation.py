@@ -11,7 +11,7 @@ from sessionizer.deployment.running_spec import note_spec
 from sessionizer.launch.local_settings import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
+from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint, write_fingerprint
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles
@@ -102,7 +102,8 @@ class Preparation:
 
     def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
         """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
-        now = present_fingerprint({SPARK: spark.version, JAVA: jvm_version(spark)})
+        versions = {SPARK: spark.version, JAVA: jvm_version(spark)}
+        now = present_fingerprint(versions, read_fingerprint(self.home, lineage))
         settings = read_pinned_settings(self.home.checkpoint(lineage))
         write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
 
