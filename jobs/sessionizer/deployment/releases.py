@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, UpgradeWaits
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE, driver_python, package_versions
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active
@@ -22,22 +21,25 @@ from sessionizer.lineage.fingerprint import (
     ENGINE,
     RELEASE,
     SPARK,
-    other_line,
+    present_fingerprint,
     present_versions,
     read_fingerprint,
+    release_line,
 )
+from sessionizer.stream_spec.document.upgrades import AtRestart, Upgrades
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.fingerprint import Fingerprint
+    from sessionizer.stream_spec.loading.spec_file import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"
 _PROGRAMS: Final = (RELEASE, *ENGINE)
 _PACKAGES: Final = {RELEASE: "streaming-state", SPARK: "pyspark", DELTA: "delta-spark"}
 _OF_DEFAULT: Final = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 """Variables that lead a driver to programs of the default environment."""
-_ROLLBACK: Final = "rollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,10 @@ class ReleaseChoice:
     """The environment of a driver: ``release``, or the default one if that is None.
 
     ``lacks``: the programs that the lineage ran by and that no listed environment has, None if it lacks nothing.
-    ``is_refused``: the default environment cannot run the lineage in their place.
     """
 
     release: InstalledRelease | None = None
     lacks: Mapping[str, str] | None = None
-    is_refused: bool = False
 
     @property
     def place(self) -> str:
@@ -86,26 +86,47 @@ class ReleaseChoice:
 
 
 def choose_release(
-    needed: Mapping[str, str],
-    default: Mapping[str, str],
-    installed: Sequence[InstalledRelease],
-    *,
-    returned: bool,
+    needed: Mapping[str, str], default: Mapping[str, str], installed: Sequence[InstalledRelease]
 ) -> ReleaseChoice:
-    """Choose the environment for a lineage that ran by the versions ``needed``.
+    """Choose the environment for a lineage that ran by the versions ``needed``: the one that has exactly these.
 
-    The ``default`` environment is left only if it has another line of the engine, or if a rollback ``returned`` to the
-    lineage. Otherwise a new patch release or a new release of ours is taken at a restart, as always.
+    If none is ``installed``, the ``default`` environment is left to judge by itself (``require_release``).
     """
-    is_refused = other_line(needed, default) is not None
     named = {name: needed[name] for name in _PROGRAMS if name in needed}
-    differs = any(name in default and default[name] != version for name, version in named.items())
-    if not (is_refused or (returned and differs)):
+    if all(default.get(name, version) == version for name, version in named.items()):
         return ReleaseChoice()
     for each in installed:
         if all(each.versions.get(name) == version for name, version in named.items()):
             return ReleaseChoice(each)
-    return ReleaseChoice(lacks=named, is_refused=is_refused)
+    return ReleaseChoice(lacks=named)
+
+
+def is_taken_at_restart(kept: Fingerprint, now: Fingerprint, allowed: AtRestart) -> bool:
+    """Whether a driver may start by the release ``now`` without a command, in a lineage that ran by ``kept``.
+
+    A development version may, if the lineage runs by that version: its code changes under one name.
+    """
+    before, installed = kept.versions.get(RELEASE), now.versions[RELEASE]
+    if before is None or allowed is AtRestart.ANY or (kept.code and kept.code == now.code):
+        return True
+    if before == installed:
+        return ".dev" in installed
+    return allowed is AtRestart.PATCH and release_line(before) == release_line(installed)
+
+
+def require_release(home: StreamHome, file: SpecFile) -> None:
+    """Raise UpgradeWaits if a driver must not start by the release that is installed here. Raises DamagedFile.
+
+    A broken spec ``file`` allows what the default does.
+    """
+    lineage = active_lineage(home)
+    if lineage is None:
+        return
+    kept = read_fingerprint(home, lineage)
+    now = present_fingerprint(known=kept)
+    upgrades = file.spec.upgrades if file.spec else Upgrades()
+    if not is_taken_at_restart(kept, now, upgrades.at_restart):
+        raise UpgradeWaits(home.name, lineage, kept.versions[RELEASE], now.versions[RELEASE])
 
 
 def list_installed_releases(environment: Mapping[str, str] = os.environ) -> list[InstalledRelease]:
@@ -131,10 +152,12 @@ def release_for_next_start(home: StreamHome, environment: Mapping[str, str] = os
 
     Raises InvalidSpec, DamagedFile, ControlUnreachable.
     """
-    lineage, returned = _lineage_to_start(home)
-    if lineage is None or not (returned or environment.get(RELEASES_VARIABLE)):
+    canary = canary_of_active(home)
+    goes_back = canary is not None and canary.goes_back
+    lineage = canary.course.before if canary is not None and goes_back else active_lineage(home)
+    if lineage is None or not environment.get(RELEASES_VARIABLE):
         return ReleaseChoice()
-    return release_of(home, lineage, _default_versions(environment), environment, returned=returned)
+    return release_to_return(home, lineage, environment)
 
 
 def release_to_return(home: StreamHome, lineage: str, environment: Mapping[str, str] = os.environ) -> ReleaseChoice:
@@ -143,19 +166,14 @@ def release_to_return(home: StreamHome, lineage: str, environment: Mapping[str, 
 
 
 def release_of(
-    home: StreamHome,
-    lineage: str,
-    default: Mapping[str, str],
-    environment: Mapping[str, str] = os.environ,
-    *,
-    returned: bool = True,
+    home: StreamHome, lineage: str, default: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> ReleaseChoice:
     """Choose the environment of ``lineage`` beside the ``default`` versions. Raises InvalidSpec, DamagedFile."""
     needed = read_fingerprint(home, lineage).versions
-    unlisted = choose_release(needed, default, (), returned=returned)
+    unlisted = choose_release(needed, default, ())
     if unlisted.lacks is None:
         return unlisted
-    return choose_release(needed, default, list_installed_releases(environment), returned=returned)
+    return choose_release(needed, default, list_installed_releases(environment))
 
 
 def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
@@ -170,24 +188,12 @@ def programs_needed(home: StreamHome, lineage: str) -> tuple[str, ...]:
     if choice.lacks is None:
         return ()
     here = f"it ran by {describe_programs(kept)}, and {describe_programs(now)} is installed"
-    before = "before the next start, " if choice.is_refused else "to start by it, "
-    return here, f"{before}{choice.remedy}"
+    return here, f"before the next start, {choice.remedy}"
 
 
 def describe_programs(versions: Mapping[str, str]) -> str:
     """Name the release and the Spark, as far as they are known."""
     return ", ".join(f"{name} {versions[name]}" for name in (RELEASE, SPARK) if name in versions)
-
-
-def _lineage_to_start(home: StreamHome) -> tuple[str | None, bool]:
-    """Return the lineage that the next driver runs, and whether a rollback leads or led to it."""
-    canary = canary_of_active(home)
-    if canary is not None and canary.goes_back:
-        return canary.course.before, True
-    active = active_lineage(home)
-    done = [each for each in read_operations(home) if each.outcome is not Ending.ABANDONED]
-    newest = done[-1] if done else None
-    return active, newest is not None and newest.verb == _ROLLBACK and newest.lineage_from != active
 
 
 def _default_versions(environment: Mapping[str, str]) -> Mapping[str, str]:

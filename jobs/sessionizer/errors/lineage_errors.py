@@ -57,6 +57,24 @@ class EngineChanged(TerminalError):
         )
 
 
+class UpgradeWaits(TransientError):
+    """``lineage`` of ``stream`` runs by release ``kept``. A restart must not take ``now``, which is installed."""
+
+    exit_code = 66
+    title = "an upgrade waits"
+    remedy = (
+        "run `sessionizer upgrade …` and approve its plan. Or install the release of the lineage in an environment below "
+        "SESSIONIZER_RELEASES. `upgrades.at_restart` of the spec says which releases a restart takes"
+    )
+
+    def __init__(self, stream: str, lineage: str, kept: str, now: str) -> None:
+        self.stream, self.lineage, self.kept, self.now = stream, lineage, kept, now
+        super().__init__(
+            f"lineage {lineage} of stream {stream!r} runs by release {kept}, and a restart does not take release {now}, "
+            "which is installed"
+        )
+
+
 class DataElsewhere(TerminalError):
     """``lineage`` of ``stream`` has its data at ``kept``, and ``field`` says ``now``: nothing of it is there."""
 

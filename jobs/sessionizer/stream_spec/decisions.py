@@ -23,7 +23,8 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {
         "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
-        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy", "source.schema.file",
+        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy", "upgrades.at_restart",
+        "source.schema.file",
     }
 )  # fmt: skip
 """Fields for display, and fields that configure work beside the stream."""

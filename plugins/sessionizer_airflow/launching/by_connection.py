@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sessionizer.deployment.releases import release_for_next_start
-from sessionizer.launch.installation import jar_folder
+from sessionizer.deployment.releases import release_for_next_start, require_release
+from sessionizer.launch.installation import has_own_python, jar_folder
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.launching.cluster import ClusterLauncher
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
@@ -49,6 +50,9 @@ class ConnectionLauncher:
         if target.is_in_cluster:
             return self._cluster(target.master, target.namespace).launch(home, call)
         release = release_for_next_start(home).release
+        if release is None and not has_own_python():
+            # The driver would refuse as well, but only after its JVM has started.
+            require_release(home, read_spec_file(call.folders.streams, call.stream))
         return LocalLauncher(partial(self.command, release=release), release, of_store).launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:

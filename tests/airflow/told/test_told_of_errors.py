@@ -23,7 +23,7 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
-from sessionizer.lineage.fingerprint import SPARK, Fingerprint, present_fingerprint, write_fingerprint
+from sessionizer.lineage.fingerprint import RELEASE, SPARK, Fingerprint, present_fingerprint, write_fingerprint
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.supervision.decide import Adopt, Wait
@@ -101,6 +101,12 @@ def made_by_another_engine(watched: WatchedStream) -> None:
     now = present_fingerprint()
     versions = {**now.versions, SPARK: "4.1.9"}
     write_fingerprint(watched.home, start_lineage(watched.home), Fingerprint(now.code, versions))
+
+
+def made_by_a_release_before(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    versions = {**present_fingerprint().versions, RELEASE: "0.0.9"}
+    write_fingerprint(watched.home, start_lineage(watched.home), Fingerprint("other", versions))
 
 
 def lineage_damaged(watched: WatchedStream) -> None:
@@ -219,6 +225,7 @@ REFUSALS = {
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
     "made by another engine": Refusal("EngineChanged", "was made by spark 4.1.9", made_by_another_engine),
+    "an upgrade that waits": Refusal("UpgradeWaits", "runs by release 0.0.9", made_by_a_release_before),
     "a restore that was cut short": Refusal("OperationPending", "'clicks' to nightly", restore_cut_short),
     "a failed canary": Refusal("LineageUnfit", "3 of its drivers ended before", canary_failed),
     "a failed canary that is left": Refusal("LineageLeft", "rolls back to lineage", canary_failed_by_one_who_goes_back),
@@ -241,6 +248,7 @@ REFUSALS = {
 
 QUICK = {
     "bad spec", "no spec", "broker away", "made by another release", "made by another engine", "drained",
+    "an upgrade that waits",
     "a restore that was cut short", "a failed canary", "data of another home", "a state that is too old",
     "lineage.json damaged", "a file where a folder must be", "refused", "away", "unforeseen",
 }  # fmt: skip

@@ -143,6 +143,31 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     assert all(part in site.ask("status") for part in (f"lineage {left} failed", str(before), str(old)))
 
 
+def test_an_installed_release_is_taken_by_its_upgrade_only(
+    watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that died after `pip install` is followed by one of the same release, if that is installed, too."""
+    old, new = environment_like_this(tmp_path / "old"), environment_with_release(tmp_path / "new", "9.0.0")
+    (tmp_path / "releases").mkdir()
+    site = Site(watched, new, tmp_path / "releases", monkeypatch)
+    site.catch_up(old, 2)
+    lineage, release = site.stage.lineage, site.ran_by(RELEASE)
+    sinks = next(new.parent.parent.glob("lib/*/site-packages/sessionizer/spark/sinks/write.py"))
+    sinks.write_text(f"{sinks.read_text()}\nSTEP = 1\n")
+    site.feed(2)
+    site.watch(lambda: False)
+    (alert,) = watched.told
+    assert all(part in alert["text"] for part in (release, "9.0.0", "sessionizer upgrade"))
+    assert site.ran_by(RELEASE) == release
+
+    (site.releases / "kept").symlink_to(old.parent.parent)
+    site.watch(lambda: works(watched.home))
+    assert (site.ran_by(RELEASE), site.stage.lineage) == (release, lineage)
+    site.approve(new, "upgrade")
+    site.watch(lambda: works(watched.home) and site.ran_by(RELEASE) == "9.0.0")
+    assert site.stage.lineage == lineage
+
+
 @pytest.mark.timeout(1_200)
 def test_open_sessions_stay_whole_from_one_spark_to_the_next_and_back(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,26 +9,40 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.operation import new_operation
-from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.causes.table import cause_of_error
 from sessionizer.deployment import releases
 from sessionizer.deployment.releases import (
     RELEASES_VARIABLE,
     InstalledRelease,
     ReleaseChoice,
     choose_release,
+    is_taken_at_restart,
     list_installed_releases,
     programs_needed,
     release_for_next_start,
     release_to_return,
+    require_release,
 )
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, RetryEffect, UpgradeWaits
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.canary.canary_record import begin_canary
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.canary.unstarted import fail_unstarted
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, present_fingerprint, write_fingerprint
+from sessionizer.lineage.fingerprint import (
+    DELTA,
+    RELEASE,
+    SPARK,
+    Fingerprint,
+    note_programs,
+    present_fingerprint,
+    read_fingerprint,
+    write_fingerprint,
+)
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.upgrades import AtRestart
+from sessionizer.stream_spec.loading.spec_file import SpecFile
+from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,35 +58,82 @@ LISTED_LINE = InstalledRelease(Path("/releases/b/bin/python"), OTHER_LINE)
 
 
 @pytest.mark.parametrize(
-    ("needed", "returned", "chosen"),
+    ("needed", "chosen"),
     [
-        (HERE, True, ReleaseChoice()),
-        (HERE, False, ReleaseChoice()),
-        ({}, True, ReleaseChoice()),
-        # a restart takes a new release, a rollback does not
-        (BEFORE, False, ReleaseChoice()),
-        (BEFORE, True, ReleaseChoice(LISTED)),
-        ({**BEFORE, SPARK: "4.2.1"}, True, ReleaseChoice(lacks={**BEFORE, SPARK: "4.2.1"})),
-        # no driver of another line starts at all
-        (OTHER_LINE, False, ReleaseChoice(LISTED_LINE)),
-        (OTHER_LINE, True, ReleaseChoice(LISTED_LINE)),
-        ({**OTHER_LINE, SPARK: "4.0.1"}, False, ReleaseChoice(lacks={**OTHER_LINE, SPARK: "4.0.1"}, is_refused=True)),
+        (HERE, ReleaseChoice()),
+        ({}, ReleaseChoice()),
+        (BEFORE, ReleaseChoice(LISTED)),
+        ({**BEFORE, SPARK: "4.2.1"}, ReleaseChoice(lacks={**BEFORE, SPARK: "4.2.1"})),
+        (OTHER_LINE, ReleaseChoice(LISTED_LINE)),
         # a lineage of an early release keeps no release
-        ({SPARK: "4.2.0", DELTA: "4.4.0"}, True, ReleaseChoice(LISTED)),
+        ({SPARK: "4.2.0", DELTA: "4.4.0"}, ReleaseChoice(LISTED)),
     ],
 )
-def test_the_environment_follows_from_the_lineage(
-    needed: Mapping[str, str], returned: bool, chosen: ReleaseChoice
+def test_the_environment_follows_from_the_lineage(needed: Mapping[str, str], chosen: ReleaseChoice) -> None:
+    assert choose_release(needed, HERE, [LISTED, LISTED_LINE]) == chosen
+
+
+ANY, PATCH, SAME_CODE = AtRestart.ANY, AtRestart.PATCH, AtRestart.SAME_CODE
+
+
+@pytest.mark.parametrize(
+    ("kept", "now", "taken_by"),
+    [
+        # release and code: the smallest permission by which a restart takes it
+        (("0.3.0", "a"), ("0.3.0", "a"), SAME_CODE),
+        (("0.3.0", "a"), ("0.3.1", "a"), SAME_CODE),
+        (("0.3.0", "a"), ("0.4.0", "a"), SAME_CODE),
+        (("0.3.0", "a"), ("0.3.1", "b"), PATCH),
+        (("0.3.1", "b"), ("0.3.0", "a"), PATCH),
+        (("0.3.0", "a"), ("0.4.0", "b"), ANY),
+        (("0.3.0", ""), ("0.4.0", ""), ANY),  # unknown code is no same code
+        (("0.3.0", "a"), ("0.3.0", "b"), ANY),  # a release that was edited in place
+        (("0.3.0.dev0", "a"), ("0.3.0.dev0", "b"), SAME_CODE),  # a checkout
+        (("0.3.0.dev0", "a"), ("0.4.0.dev0", "b"), ANY),
+        (("0.3.0", "a"), ("0.4.0.dev0", "b"), ANY),
+        ((None, ""), ("0.3.0", "a"), SAME_CODE),  # a lineage of an early release
+    ],
+)
+def test_a_restart_takes_what_the_spec_allows(
+    kept: tuple[str | None, str], now: tuple[str, str], taken_by: AtRestart
 ) -> None:
-    assert choose_release(needed, HERE, [LISTED, LISTED_LINE], returned=returned) == chosen
+    sides = [Fingerprint(code, {RELEASE: release} if release else {}) for release, code in (kept, now)]
+    taken = [allowed for allowed in AtRestart if is_taken_at_restart(sides[0], sides[1], allowed)]
+    assert taken == [allowed for allowed in AtRestart if list(AtRestart).index(allowed) >= list(AtRestart).index(taken_by)]
+
+
+@pytest.mark.parametrize("policy", ["approve", "apply", "refuse", None])
+def test_a_driver_of_another_release_waits_for_the_upgrade(home: StreamHome, policy: str | None) -> None:
+    """Whatever the policy of the window: a restart is no window."""
+    lineage = start_lineage(home)
+    note_programs_of(home, lineage, "9.8.7")
+    with pytest.raises(UpgradeWaits) as raised:
+        require_release(home, spec_file({"window": "Sun 03:00-05:00", "policy": policy}))
+    assert (raised.value.kept, raised.value.lineage) == ("9.8.7", lineage)
+    assert cause_of_error(raised.value).verdict is RetryEffect.TRANSIENT
+    assert read_fingerprint(home, lineage).versions[RELEASE] == "9.8.7"
+    with pytest.raises(UpgradeWaits):
+        require_release(home, SpecFile("clicks", problem=InvalidSpec("rules.gap_timeout", "x", "a duration")))
+    require_release(home, spec_file({"at_restart": "any"}))
+    note_programs(home, lineage)  # as an upgrade does
+    require_release(home, spec_file({"policy": None}))
+
+
+def spec_file(upgrades: dict[str, str | None]) -> SpecFile:
+    return SpecFile("clicks", StreamSpec.model_validate({**clicks_spec(), "name": "clicks", "upgrades": upgrades}))
+
+
+def note_programs_of(home: StreamHome, lineage: str, release: str) -> None:
+    versions = {**present_fingerprint().versions, RELEASE: release}
+    write_fingerprint(home, lineage, Fingerprint("other", versions))
 
 
 def test_what_to_install_is_said_exactly() -> None:
-    lacking = choose_release(BEFORE, HERE, [], returned=True)
+    lacking = choose_release(BEFORE, HERE, [])
     packages = shlex.split(lacking.remedy.split("`")[1].removeprefix("pip install "))
     assert packages == ["streaming-state[driver]==0.1.0", "pyspark==4.2.0", "delta-spark==4.4.0"]
     assert lacking.remedy in lacking.place
-    assert "/releases/a" in choose_release(BEFORE, HERE, [LISTED], returned=True).place
+    assert "/releases/a" in choose_release(BEFORE, HERE, [LISTED]).place
     assert (ReleaseChoice().remedy, ReleaseChoice().place) == ("", "")
 
 
@@ -135,18 +196,16 @@ def test_the_next_driver_gets_the_environment_of_the_lineage_that_it_returns_to(
     assert release_to_return(home, returned, environment).release == chosen
 
 
-def test_after_a_rollback_by_hand_the_environment_stays_until_the_next_command(
-    home: StreamHome, returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_driver_starts_by_the_recorded_release_until_an_upgrade(
+    home: StreamHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = {**PACKAGES, "streaming-state": "0.0.9"}
     environment = folder_of_releases(tmp_path / "releases", monkeypatch, old=packages)
-    left = _active(home)
-    done = new_operation(home, "rollback", "d", "alice", (left, 3))
-    write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=returned))
-    activate_lineage(home, returned, None)
+    lineage = start_lineage(home)
+    write_fingerprint(home, lineage, replace(present_fingerprint(), versions={**BEFORE, RELEASE: "0.0.9"}))
     assert release_for_next_start(home, environment).release is not None
-    later = new_operation(home, "upgrade", "e", "alice", (returned, 4))
-    write_operation(home, replace(later, id="20991231T235959-aaaaaa", outcome=Ending.DONE, lineage_to=returned))
+    assert release_for_next_start(home, {}) == ReleaseChoice()
+    note_programs(home, lineage)
     assert release_for_next_start(home, environment) == ReleaseChoice()
 
 

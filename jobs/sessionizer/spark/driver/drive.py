@@ -13,6 +13,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import ExitRecord, write_exit
 from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -57,6 +58,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             require_no_operation(home)
             require_not_drained(home)
             _require_readable(home)
+            require_release(home, file)
             _prepare_data(home)
             running = choose_spec(home, file, apply=options.apply)
             require_own_home(home, running.spec.sink.path)

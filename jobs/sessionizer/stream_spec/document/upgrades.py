@@ -113,6 +113,17 @@ class UpgradePolicy(StrEnum):
     """Nothing. Users are told of it, as always."""
 
 
+class AtRestart(StrEnum):
+    """Releases that a driver takes when it starts, without a command. Each value takes those of the one before, too."""
+
+    SAME_CODE = "same_code"
+    """A release with the same deciding code."""
+    PATCH = "patch"
+    """A release of the same line, such as 0.3.1 after 0.3.0."""
+    ANY = "any"
+    """Every release that can continue the lineage."""
+
+
 class Upgrades(Section):
     """The handling of a changed spec or an installed release that waits for a command."""
 
@@ -127,6 +138,12 @@ class Upgrades(Section):
         strict=False,
         description="Handling in the window: approve (a user is asked for approval), apply (it is carried out if "
         "open sessions lack nothing), or refuse (users are only told). null: refuse.",
+    )
+    at_restart: AtRestart = Field(
+        default=AtRestart.SAME_CODE,
+        strict=False,
+        description="Releases that a restarted driver takes without an upgrade: same_code (if no code differs that can "
+        "change a row), patch (also 0.3.1 after 0.3.0), or any. For others it waits.",
     )
 
     @model_validator(mode="after")
