@@ -63,15 +63,15 @@ class UpgradeWaits(TransientError):
     exit_code = 66
     title = "an upgrade waits"
     remedy = (
-        "run `sessionizer upgrade …` and approve its plan. Or install the release of the lineage in an environment below "
-        "SESSIONIZER_RELEASES. `upgrades.at_restart` of the spec says which releases a restart takes"
+        "run `sessionizer upgrade …` and approve its plan. Or install the release of the lineage in an environment "
+        "below SESSIONIZER_RELEASES. `upgrades.at_restart` of the spec says which releases a restart takes"
     )
 
     def __init__(self, stream: str, lineage: str, kept: str, now: str) -> None:
         self.stream, self.lineage, self.kept, self.now = stream, lineage, kept, now
         super().__init__(
-            f"lineage {lineage} of stream {stream!r} runs by release {kept}, and a restart does not take release {now}, "
-            "which is installed"
+            f"lineage {lineage} of stream {stream!r} runs by release {kept}, and a restart does not take release "
+            f"{now}, which is installed"
         )
 
 

@@ -1,6 +1,7 @@
 """``fingerprint.json`` of a lineage: the release, the deciding code and the versions below it that it runs by.
 
-Two savepoints with the same digest of the deciding code (``code_digest``) were made by the same rules. The spec is beside it (``spec.json``), and so are format and revision of
+Two savepoints with the same digest of the deciding code (``code_digest``) were made by the same rules. The spec is
+beside it (``spec.json``), and so are format and revision of
 the state (``checkpoint.json``). A driver compares the versions before it starts Spark, because another line of Spark or
 Delta may read a checkpoint otherwise.
 """
@@ -53,9 +54,7 @@ class Fingerprint(JsonRecord):
 FINGERPRINT_FILE: Final = LineageFile("fingerprint.json", Fingerprint)
 
 
-def present_fingerprint(
-    more: Mapping[str, str] | None = None, known: Fingerprint | None = None
-) -> Fingerprint:
+def present_fingerprint(more: Mapping[str, str] | None = None, known: Fingerprint | None = None) -> Fingerprint:
     """Return the fingerprint of this process. ``more``: versions that only a running Spark tells.
 
     ``known``: one that may be of the same code, which then need not be parsed.

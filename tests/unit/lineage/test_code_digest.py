@@ -66,7 +66,7 @@ def test_each_module_of_a_driver_is_covered_or_says_why_not() -> None:
     reasons = {module: declaration_of(module) for module in reached}
     assert {module for module, reason in reasons.items() if reason is None} == set(reached) & DECIDES.keys()
     assert all(len(reason.split()) >= 3 for reason in reasons.values() if reason is not None)
-    assert {module for module in reached if module.startswith(("core/", "spark/sinks/", "spark/state/"))} <= set(DECIDES)
+    assert {each for each in reached if each.startswith(("core/", "spark/sinks/", "spark/state/"))} <= DECIDES.keys()
 
 
 @pytest.mark.parametrize("room", sorted({module.partition("/")[0] for module in DECIDES}))
@@ -74,7 +74,7 @@ def test_a_statement_less_in_any_module_changes_it(room: str) -> None:
     for module in (each for each in DECIDES if each.partition("/")[0] == room):
         source = (PACKAGE / module).read_text()
         before = normal_form(source.encode())
-        for line, mutated in mutants(source, random.Random(module)):  # noqa: S311  no secret
+        for line, mutated in mutants(source, random.Random(module)):
             assert normal_form(mutated.encode()) != before, f"{module}:{line}"
 
 
