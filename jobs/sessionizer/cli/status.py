@@ -47,7 +47,7 @@ _TOLD_ELSEWHERE: Final = frozenset(
     {
         "starting", "stopping", "restarting", "unreadable", "damaged_record", "invalid_spec", "orphan", "silent",
         "not_stopped", "waiting", "backing_off", "no_progress", "given_up", "command", "stuck_command", "canary",
-        "canary_failed", "upgrade_waits",
+        "canary_failed",
     }
 )  # fmt: skip
 """Rules of findings that the column of the state or another line tells."""
@@ -104,8 +104,6 @@ def _lines(view: StreamView) -> list[str]:
         lines.append(view.late_backlog)
     lines += [f"excludes from its source: {each}" for each in view.excluded_ranges]
     lines += [f"rows changed by another writer: {change}" for change in view.table_changes]
-    if view.waiting is not None:
-        lines.append(f"{view.waiting.counted}: {view.waiting_line}")
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

@@ -54,7 +54,7 @@ def stop(
         return
     if unfinished is not None and not seen.state.is_live:
         typer.echo(f"stream {stream} is not running: {unfinished.standing}")
-        say(f"note: no driver starts before that is over: {unfinished.go_on}")
+        say(f"note: no driver starts before that is over: {unfinished.what_to_do}")
         return
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")

@@ -42,7 +42,7 @@ def advice_on(  # noqa: PLR0913  all that an advice depends on
     every driver.
     """
     if unfinished is not None:
-        return _describe_operation(unfinished)
+        return _describe_operation(unfinished, seen.at)
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
         told = _describe_supervisor(home.name, seen, supervision)
         if told is not None:
@@ -65,11 +65,13 @@ def _describe_driver(
     return differs or _find_warning(seen)
 
 
-def _describe_operation(unfinished: UnfinishedOperation) -> str:
+def _describe_operation(unfinished: UnfinishedOperation, now: int) -> str:
     """Say how far the command is, and how a user continues it."""
     standing = f"{unfinished.standing}. No driver starts before it is finished"
-    how = "If that process is killed" if unfinished.is_at_work else "What to do"
-    return f"{standing}. {how}: {unfinished.go_on}"
+    if unfinished.is_at_work:
+        return f"{standing}. If that process is killed: {unfinished.go_on}"
+    is_left = unfinished.is_unattended(now)
+    return f"{standing}. What to do: {unfinished.go_on if is_left else unfinished.what_to_do}"
 
 
 def _describe_supervisor(name: str, seen: DriverStatus, record: SupervisionRecord) -> str | None:

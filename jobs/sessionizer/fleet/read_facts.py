@@ -12,14 +12,13 @@ from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, PauseRecord
 from sessionizer.control.timeouts import LAG_LIMIT_MS
 from sessionizer.fleet.health.facts import WINDOW_MS, HealthFacts
-from sessionizer.fleet.health.judge import judge_health
 from sessionizer.home.clock import MINUTE
+from sessionizer.lineage.active import LINEAGE_FILE
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.fleet.health.verdict import StreamHealth
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -29,13 +28,11 @@ PAUSE_KNOWN_MS: Final = 15 * MINUTE
 """Milliseconds for which Airflow's note on a stream's DAGs counts. It is made every five minutes."""
 
 
-def health_of(view: StreamView, spec: StreamSpec | None, now: int) -> StreamHealth:
-    """Judge the stream of ``view`` at ``now`` (epoch ms). ``spec`` is None if it has none, or a broken one."""
-    return judge_health(read_facts(view, spec, now))
-
-
 def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFacts:
-    """Read the facts about the stream of ``view``. Raises InvalidSpec for a limit that is no duration."""
+    """Read the facts about the stream of ``view`` at ``now`` (epoch ms). ``spec`` is None if none can be read.
+
+    Raises InvalidSpec for a limit that is no duration.
+    """
     home, seen = view.home, view.driver
     history = _recent(home, now) if home else History()
     every_ms = spec.savepoints.every_ms if spec else None
@@ -52,6 +49,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         is_orphan=seen is not None and view.is_orphan,
         supervision=view.supervision,
         unfinished=view.unfinished,
+        lineage=LINEAGE_FILE.of(home).read() if home else None,
         canary=view.canary,
         canary_line=view.canary_line,
         is_drained=view.drain is not None and view.drain.is_over,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import DamagedFile
+from sessionizer.fleet.actions import Action, find_actions
+from sessionizer.fleet.health.judge import judge_health
 from sessionizer.fleet.health.verdict import StreamHealth
 from sessionizer.home.clock import moment_text
 from sessionizer.home.names import Verb, dag_id, name_process
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
+    from sessionizer.fleet.health.facts import HealthFacts
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.lineage.drained import DrainRecord
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""
-UNJUDGED: Final = StreamHealth()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class StreamView:
     records. ``last_operation``: the newest one. ``operation_line``: its failure if it failed lately, or the rollback
     that it was if a canary asked for it. ``table_changes``: changes of its tables by others. ``late_backlog``: too many
     rows of its first batches came late, and the remedy. ``bundle``: DAG bundle of its lineage's newest driver.
-    ``health``: its word, and why.
+    ``facts``: those that it is judged by.
     """
 
     name: str
@@ -68,7 +70,17 @@ class StreamView:
     operation_line: str | None = None
     late_backlog: str | None = None
     bundle: str | None = None
-    health: StreamHealth = UNJUDGED
+    facts: HealthFacts | None = None
+
+    @property
+    def health(self) -> StreamHealth:
+        """Its word, and why."""
+        return judge_health(self.facts) if self.facts else StreamHealth()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions that it takes now."""
+        return find_actions(self.facts) if self.facts else ()
 
     @property
     def seen(self) -> DriverStatus | None:
@@ -135,7 +147,7 @@ class StreamView:
         desired = self.driver.desired if self.driver is not None and self.driver.is_as_desired else None
         if desired is None or desired.state is not DesiredState.STOPPED or not desired.at:
             return None
-        if self.unfinished is not None or self.drain is not None:
+        if Action.START not in self.actions:
             return None
         why = f" ({desired.why})" if desired.why else ""
         unpause = f"unpause {dag_id(self.name, Verb.SUPERVISE)} if it is paused"
@@ -168,4 +180,5 @@ class StreamView:
         said["late_backlog"] = self.late_backlog
         said["bundle"] = self.bundle
         said["health"] = self.health.to_json()
+        said["actions"] = [*map(str, self.actions)]
         return {"stream": self.name, **observed, **said}

@@ -18,7 +18,7 @@ from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.health.facts import has_looked
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
-from sessionizer.fleet.read_facts import health_of, looked_at
+from sessionizer.fleet.read_facts import looked_at, read_facts
 from sessionizer.fleet.stream_records import read_records
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
@@ -137,7 +137,7 @@ def view_spec(
         late_backlog=_late_backlog(home, now),
         bundle=records.bundle,
     )
-    return replace(view, health=health_of(view, spec, now))
+    return replace(view, facts=read_facts(view, spec, now))
 
 
 def _returned_line(home: StreamHome, operations: Sequence[OperationRecord], now: int) -> str | None:
@@ -183,7 +183,7 @@ def view_home(home: StreamHome) -> StreamView:
     )
     if view.is_orphan:
         view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
-    return replace(view, health=health_of(view, None, now))
+    return replace(view, facts=read_facts(view, None, now))
 
 
 def has_watched_spec(home: StreamHome) -> bool | None:
@@ -220,7 +220,7 @@ def _view_files(
             driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
         except SessionizerError as unseen:
             blind = StreamView(name=name, home=None, problem=unseen, advice=told)
-            return replace(blind, health=health_of(blind, None, epoch_ms()))
+            return replace(blind, facts=read_facts(blind, None, epoch_ms()))
         view = StreamView(
             name=name,
             home=home,
@@ -230,7 +230,7 @@ def _view_files(
             advice=told,
             unfinished=_unfinished(home, driver, now),
         )
-        return replace(view, health=health_of(view, None, now))
+        return replace(view, facts=read_facts(view, None, now))
 
 
 def _unfinished(home: StreamHome, driver: DriverStatus, now: int) -> UnfinishedOperation | None:

@@ -42,6 +42,7 @@ def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, A
         "stream": view.name,
         "health": {name: value for name, value in view.health.to_json().items() if name != "findings"},
         "state": view.state,
+        "actions": [*map(str, view.actions)],
         "specified": view.specified,
         "desired": desired,
         "restarts": count_restarts(today),

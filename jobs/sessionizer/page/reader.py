@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import SessionizerError, UnknownStream
-from sessionizer.fleet.health.supervision_rules import apply_pause
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.cached_value import CachedValue
@@ -120,11 +119,11 @@ class PageReader:
         return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
 
     def _judge(self, views: Sequence[StreamView]) -> list[StreamView]:
-        """Return the streams with their health by what the host says about their supervisors now."""
+        """Return the streams, judged by what the host says about their supervisors now."""
         paused = self.read_pauses([view.name for view in views])
         return [
-            replace(view, health=apply_pause(view.health, view.name, view.seen, paused=paused[view.name]))
-            if view.name in paused
+            replace(view, facts=replace(view.facts, paused=paused[view.name]))
+            if view.name in paused and view.facts is not None
             else view
             for view in views
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.airflow_records import TOLD_OF_UPGRADE
+from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.waiting import decide_upgrade, find_waiting, what_follows
 from sessionizer.home.clock import epoch_ms, moment_text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[Alert], None]) -> list[dict[str, Any]]:
     """Return the runs that begin now. Alert users of each waiting upgrade once.
 
-    A stream begins none while another command has it.
+    A stream begins none while a command has it, which may be that upgrade, nor while a user has stopped it.
     """
     begun = []
     for name, spec in survey_streams(project.streams).specs.items():
@@ -32,12 +33,14 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
         if waiting is None:
             TOLD_OF_UPGRADE.forget(home)
             continue
+        if read_desired(home).state is not DesiredState.RUNNING or pending_operation(home) is not None:
+            continue
         decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
         follows = what_follows(waiting, spec.upgrades, now)
         say(f"{name}: {waiting.counted}: {follows}")
         if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
             tell(Alert(stream=name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
-        if decision.until is not None and pending_operation(home) is None:
+        if decision.until is not None:
             begun.append(_run_of(spec, waiting, decision.until))
     return begun
 

@@ -142,11 +142,11 @@ def test_a_dead_driver_with_a_broken_spec_is_down_and_says_why(platform: Platfor
 
 
 def test_a_broken_spec_does_not_hide_the_command_that_has_the_stream(platform: Platform) -> None:
-    """The file was broken after its approval, and the process of the command was killed."""
+    """The file was broken after its approval, and the command failed."""
     home = platform.add("visits", "name: [")
     home.prepare()
     record = new_operation(home, "apply", "0123456789abcdef", "olga (Airflow)", (start_lineage(home), 4))
-    write_operation(home, record)
+    write_operation(home, record.failed(RuntimeError("heap")))
     write_desired(home, DesiredState.MAINTENANCE, by="olga (Airflow)", why="apply of the stream")
     shown = platform.call("status").stdout
     assert "visits.yaml" in shown

@@ -19,10 +19,12 @@ from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.deployment.waiting import WaitingUpgrade
+from sessionizer.fleet.actions import Action, find_actions
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
 from sessionizer.fleet.health.verdict import SEVERITY, HealthWord, Part, UnhealthyPart, weigh
 from sessionizer.home.clock import MINUTE
+from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 
@@ -248,6 +250,87 @@ def test_what_does_not_mend_itself_says_what_is_wrong(situation: str) -> None:
     (worst, *_) = judge_health(SITUATIONS[situation][0]).findings
     assert worst.what
     assert worst.line.startswith(f"{worst.word}: {worst.what}")
+
+
+RAN = Lineage("b", LONG_AGO, "a")
+LOOKS = NOW - MINUTE
+KILLED = replace(COMMAND, is_at_work=False)
+UPGRADE = WaitingUpgrade(stream="visits", digest="d1")
+CANARY = CanaryRecord("b", CanaryTerms(), COURSE)
+STATEFUL = "savepoint restore rollback upgrade"
+ACTIONS: dict[str, tuple[HealthFacts, str]] = {
+    "at work": (facts(lineage=RAN, looked_at=LOOKS), f"stop {STATEFUL}"),
+    "its first lineage": (facts(lineage=Lineage("a", LONG_AGO)), "stop savepoint restore upgrade"),
+    "a canary": (facts(lineage=RAN, canary=CANARY), "stop savepoint restore rollback promote upgrade"),
+    "stopping": (facts(replace(WORKING, desired=STOP, stop_requested=True), lineage=RAN), f"start {STATEFUL}"),
+    "stopped": (facts(replace(DEAD, desired=STOP, exit_record=ENDED), lineage=RAN), f"start {STATEFUL}"),
+    "never ran, and never unpaused": (facts(DriverStatus()), "start"),
+    "never ran, and its first start is due": (facts(DriverStatus(desired=WANTED), looked_at=LOOKS), "stop"),
+    "never ran, and failed": (facts(DriverStatus(desired=WANTED), supervision=GIVEN_UP), "start stop"),
+    "restarting": (facts(DEAD, lineage=RAN, looked_at=LOOKS), f"stop {STATEFUL}"),
+    "backing off": (facts(DEAD, lineage=RAN, looked_at=LOOKS, supervision=BACKING_OFF), f"stop {STATEFUL}"),
+    "given up": (facts(DEAD, lineage=RAN, looked_at=LOOKS, supervision=GIVEN_UP), f"start stop {STATEFUL}"),
+    "paused and dead": (facts(replace(LAUNCHED, alive=False), lineage=RAN, paused=True), f"start stop {STATEFUL}"),
+    "paused and at work": (facts(LAUNCHED, lineage=RAN, paused=True), f"start stop {STATEFUL}"),
+    "at work by hand": (facts(lineage=RAN, paused=True), f"stop {STATEFUL}"),
+    "dead, and no supervisor": (facts(DEAD, lineage=RAN), f"start stop {STATEFUL}"),
+    "a command at work": (facts(replace(WORKING, desired=MAINTENANCE), lineage=RAN, unfinished=COMMAND), "stop"),
+    "a command killed": (facts(replace(DEAD, desired=MAINTENANCE), lineage=RAN, unfinished=KILLED), "stop"),
+    "draining": (facts(lineage=RAN, draining_since=NOW - 5_000), f"stop {STATEFUL}"),
+    "drained": (facts(DEAD, lineage=RAN, is_drained=True, canary=CANARY, supervision=GIVEN_UP), "restore rollback"),
+    "a broken spec": (facts(DEAD, lineage=RAN, problem="spec is broken"), STATEFUL),
+    "an orphan": (facts(lineage=RAN, is_orphan=True), STATEFUL),
+    "control away": (facts(seen=None), ""),
+}
+
+
+@pytest.mark.parametrize("state", ACTIONS)
+def test_each_state_takes_its_actions(state: str) -> None:
+    given, actions = ACTIONS[state]
+    assert find_actions(given) == tuple(map(Action, actions.split()))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_what_a_user_must_mend_can_be_started_or_is_told(situation: str) -> None:
+    """Nobody is left with a stream that is down, and with no button."""
+    given, word, *_ = SITUATIONS[situation]
+    takes = {*find_actions(given)}
+    if word == "down" and given.unfinished is None and given.problem is None and given.free_bytes is None:
+        assert {Action.START, Action.STOP} <= takes
+    if given.unfinished is not None or given.is_drained:
+        assert not takes & {Action.START, Action.SAVEPOINT, Action.PROMOTE, Action.UPGRADE}
+    if given.lineage is None:
+        assert takes <= {Action.START, Action.STOP, Action.PROMOTE}
+
+
+def rules_of(given: HealthFacts) -> set[str]:
+    return {finding.rule for finding in judge_health(given).findings}
+
+
+def test_an_upgrade_waits_only_for_a_stream_that_runs_and_has_no_command() -> None:
+    running, stopped = facts(waiting=UPGRADE), facts(replace(DEAD, desired=STOP), waiting=UPGRADE)
+    carried_out = facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND, waiting=UPGRADE)
+    assert [("upgrade_waits" in rules_of(each)) for each in (running, stopped, carried_out)] == [True, False, False]
+
+
+def test_no_driver_follows_while_the_supervisor_is_paused() -> None:
+    for supervision in (SUPERVISED, BACKING_OFF, WAITING):
+        dead = facts(replace(LAUNCHED, alive=False, exit_record=FAILED), supervision=supervision, paused=True)
+        assert rules_of(dead) == {"paused"}
+
+
+def test_a_drained_stream_has_no_canary() -> None:
+    assert judge_health(facts(DEAD, is_drained=True, canary=CANARY)).label == "healthy: drained"
+
+
+def test_a_killed_command_of_airflow_is_tried_again_until_nobody_works_on_it() -> None:
+    killed, maintenance = replace(KILLED, is_retried=True), replace(DEAD, desired=MAINTENANCE)
+    (soon, *_), (late, *_) = (
+        judge_health(facts(maintenance, unfinished=replace(killed, last_sign_ms=at))).findings
+        for at in (NOW - MINUTE, LONG_AGO)
+    )
+    assert (soon.rule, soon.what_to_do) == ("command", killed.what_to_do)
+    assert (late.rule, late.what_to_do) == ("stuck_command", killed.go_on)
 
 
 def test_a_quiet_hour_is_no_reason_for_a_savepoint() -> None:

@@ -32,7 +32,7 @@ class UnfinishedOperation:
 
     ``key`` is its id. ``process`` is the process that has the lease for it, None if none has. ``is_at_work``: that
     process lives and answers. ``last_sign_ms`` (epoch) is the newest sign of any of its tries. ``go_on`` tells a user
-    how to resume it.
+    how to resume it. ``is_retried``: Airflow runs the task again whose process was killed.
     """
 
     key: str
@@ -41,6 +41,12 @@ class UnfinishedOperation:
     is_at_work: bool
     last_sign_ms: int
     go_on: str
+    is_retried: bool = False
+
+    @property
+    def what_to_do(self) -> str:
+        """The next step of a user, while the command may still be carried out by another try."""
+        return "wait, because Airflow tries it again by itself" if self.is_retried else self.go_on
 
     def is_unattended(self, now_ms: int, patience_ms: int = UNATTENDED_AFTER_MS) -> bool:
         """Whether no process has carried it out for so long that no retry is to be expected."""
@@ -118,7 +124,13 @@ def find_unfinished_operation(
         is_at_work=_is_at_work(owner, now_ms),
         last_sign_ms=_last_sign(pending, owner),
         go_on=_go_on_early(stream, unbegun) if pending is None else _go_on(pending),
+        is_retried=_is_retried(pending or unbegun),
     )
+
+
+def _is_retried(record: OperationRecord | None) -> bool:
+    """Whether a task of Airflow carries the command out, and did not fail: its worker or its process was killed."""
+    return record is not None and record.by.endswith(IN_AIRFLOW) and record.failure is None
 
 
 def _title(pending: OperationRecord) -> str:

@@ -9,7 +9,7 @@ from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS, has_looked
-from sessionizer.fleet.health.supervision_rules import DRAINED, correct_spec, has_newer_driver
+from sessionizer.fleet.health.supervision_rules import DRAINED, correct_spec, has_newer_driver, needs_supervisor
 from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart
 from sessionizer.home.clock import clock_time, describe_duration
 from sessionizer.home.names import Verb, dag_id
@@ -57,7 +57,8 @@ def _judge_live(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart | None:
         since = seen.lease.acquired_at if seen.lease else None
         return _driver(HealthWord.WARNING, "starting", "a driver starts", since)
     if seen.state is State.STOPPING:
-        return _driver(HealthWord.WARNING, "restarting", "its driver stops, and another one follows", None)
+        what = "its driver stops" if facts.paused else "its driver stops, and another one follows"
+        return _driver(HealthWord.WARNING, "restarting", what, None)
     if seen.state is not State.STALLED or seen.stall is Stall.NO_PROGRESS:
         return _judge_drain(facts)
     silent = "no sign yet" if seen.age_ms is None else f"no sign for {describe_duration(seen.age_ms)}"
@@ -81,6 +82,8 @@ def _judge_absent(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart | Non
         return None  # started by hand, and ended as it should: no user ever wanted more
     if record is not None and record.given_up and not has_newer_driver(seen, record):
         return None  # a rule of supervision says it
+    if facts.paused and facts.problem is None and needs_supervisor(seen):
+        return None  # as above: no driver follows
     if facts.problem is not None and seen.state is not State.NEVER_STARTED:
         what = f"its driver is {seen.state.lower()}, and a broken spec has no DAG that starts another one"
         return _driver(HealthWord.DOWN, "no_driver", what, since, correct_spec(facts))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
+    from sessionizer.lineage.active import Lineage
     from sessionizer.lineage.canary.canary_record import CanaryRecord
 
 WINDOW_MS: Final = 15 * MINUTE
@@ -31,8 +32,8 @@ class HealthFacts:
     the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
     record of the history (epoch ms). ``draining_since`` is the beginning of a drain that is not over (epoch ms).
     ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``: Airflow's DAG of supervision is.
-    ``taken_asset``: the asset of the stream that another DAG has in Airflow, empty if none.
-    ``looked_at``: the last look of a supervisor (epoch ms), None if none ever looked.
+    ``taken_asset``: the asset of the stream that another DAG has in Airflow, empty if none. ``lineage``: the active
+    one, None if the stream never ran. ``looked_at``: the last look of a supervisor (epoch ms), None if there was none.
     """
 
     name: str
@@ -44,6 +45,7 @@ class HealthFacts:
     is_orphan: bool = False
     supervision: SupervisionRecord | None = None
     unfinished: UnfinishedOperation | None = None
+    lineage: Lineage | None = None
     canary: CanaryRecord | None = None
     canary_line: str | None = None
     is_drained: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
 from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
 from sessionizer.fleet.health.supervision_rules import judge_asset, judge_supervision
@@ -56,9 +57,12 @@ def judge_disk(facts: HealthFacts) -> UnhealthyPart | None:
 
 
 def judge_canary(facts: HealthFacts) -> UnhealthyPart | None:
-    """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user."""
+    """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user.
+
+    A drained lineage makes no more batches, so its canary never ends.
+    """
     canary = facts.canary
-    if canary is None or canary.outcome in {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}:
+    if facts.is_drained or canary is None or canary.outcome in {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}:
         return None
     failed = canary.outcome is CanaryOutcome.FAILED
     what, _, remedy = (facts.canary_line or "").partition(" → ")
@@ -93,8 +97,12 @@ def judge_savepoints(facts: HealthFacts) -> UnhealthyPart | None:
 
 
 def judge_upgrade(facts: HealthFacts) -> UnhealthyPart | None:
-    """Note an upgrade that waits. The stream is healthy meanwhile."""
-    if facts.waiting is None:
+    """Note an upgrade that waits. The stream is healthy meanwhile.
+
+    None waits while a command has the stream, which may be that upgrade, and for a stream that a user has stopped.
+    """
+    is_wanted = facts.seen is not None and facts.seen.desired.state is DesiredState.RUNNING
+    if facts.waiting is None or facts.unfinished is not None or not is_wanted:
         return None
     return UnhealthyPart(
         part=Part.UPGRADE,

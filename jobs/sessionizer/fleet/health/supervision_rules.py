@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
-from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
+from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redact
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.health.facts import HealthFacts
 
-PAUSED, UNWATCHED = "paused", "unwatched"
 DRAINED: Final = "drained"
 """The rule of a stream that is over: it needs no driver and no supervisor."""
 
@@ -29,10 +28,10 @@ def judge_supervision(facts: HealthFacts) -> UnhealthyPart | None:
         return None
     if unfinished is not None:
         since = seen.desired.at or None
-        left = _has_given_up(facts, seen) and not unfinished.is_at_work
+        left = has_given_up(facts, seen) and not unfinished.is_at_work
         if left or unfinished.is_unattended(facts.now):
             return _supervision(HealthWord.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
-        going_on = "" if unfinished.is_at_work else unfinished.go_on
+        going_on = "" if unfinished.is_at_work else unfinished.what_to_do
         return _supervision(HealthWord.WARNING, "command", unfinished.standing, since, going_on)
     if facts.is_orphan:
         how = f"run `sessionizer stop {facts.name}`, or put its spec back"
@@ -40,7 +39,7 @@ def judge_supervision(facts: HealthFacts) -> UnhealthyPart | None:
     return _judge_given_up(facts, seen) or _judge_supervisor(facts, seen) or _judge_spec(facts)
 
 
-def _has_given_up(facts: HealthFacts, seen: DriverStatus) -> bool:
+def has_given_up(facts: HealthFacts, seen: DriverStatus) -> bool:
     """Whether the supervisor has given up a stream that should run, and no user has started a driver since."""
     record = facts.supervision
     if seen.desired.state is not DesiredState.RUNNING or record is None or facts.is_drained:
@@ -50,7 +49,7 @@ def _has_given_up(facts: HealthFacts, seen: DriverStatus) -> bool:
 
 def _judge_given_up(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart | None:
     record = facts.supervision
-    if record is None or not _has_given_up(facts, seen):
+    if record is None or not has_given_up(facts, seen):
         return None
     what = f"given up: {redact(record.last_failure)}"
     going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
@@ -73,24 +72,15 @@ def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart |
     if facts.is_drained:
         return None
     if facts.paused and facts.problem is None:
-        return judge_pause(facts.name, seen)
-    if facts.looked_at is None or not _needs_supervisor(seen):
+        return _judge_pause(facts.name, seen)
+    if facts.looked_at is None or not needs_supervisor(seen):
         return None
     silence = facts.now - facts.looked_at
     if silence <= ACTED_WITHIN_MS:
         return None
     what = f"no supervisor has looked at it for {describe_duration(silence)}: {_so(seen)}"
     how = _resume(facts.name) if facts.problem is None else correct_spec(facts)  # it has no DAG to unpause
-    return _supervision(_word_without(seen), UNWATCHED, what, facts.looked_at, how)
-
-
-def judge_pause(name: str, seen: DriverStatus) -> UnhealthyPart | None:
-    """Judge a stream whose DAG of supervision is paused."""
-    if not _needs_supervisor(seen):
-        return None
-    what = f"its supervisor {dag_id(name, Verb.SUPERVISE)} is paused: {_so(seen)}"
-    how = f"unpause {dag_id(name, Verb.SUPERVISE)}, or run {dag_id(name, Verb.STOP)} if it should not run"
-    return _supervision(_word_without(seen), PAUSED, what, None, how)
+    return _supervision(_word_without(seen), "unwatched", what, facts.looked_at, how)
 
 
 def judge_asset(name: str, taken: str) -> UnhealthyPart | None:
@@ -102,15 +92,16 @@ def judge_asset(name: str, taken: str) -> UnhealthyPart | None:
     return _supervision(HealthWord.DEGRADED, "asset_taken", what, None, how)
 
 
-def apply_pause(health: StreamHealth, name: str, seen: DriverStatus | None, *, paused: bool) -> StreamHealth:
-    """Return ``health`` by what Airflow says now about the DAG of supervision, instead of an earlier record of it."""
-    others = [finding for finding in health.findings if finding.rule != PAUSED]
-    if health.calm == DRAINED or any(finding.rule in {"given_up", "command", "stuck_command"} for finding in others):
-        return health
-    return weigh([judge_pause(name, seen) if paused and seen is not None else None, *others], health.calm)
+def _judge_pause(name: str, seen: DriverStatus) -> UnhealthyPart | None:
+    """Judge a stream whose DAG of supervision is paused."""
+    if not needs_supervisor(seen):
+        return None
+    what = f"its supervisor {dag_id(name, Verb.SUPERVISE)} is paused: {_so(seen)}"
+    how = f"unpause {dag_id(name, Verb.SUPERVISE)}, or run {dag_id(name, Verb.STOP)} if it should not run"
+    return _supervision(_word_without(seen), "paused", what, None, how)
 
 
-def _needs_supervisor(seen: DriverStatus) -> bool:
+def needs_supervisor(seen: DriverStatus) -> bool:
     """Whether the stream should run, and its live driver was not started by hand."""
     if seen.desired.state is not DesiredState.RUNNING:
         return False

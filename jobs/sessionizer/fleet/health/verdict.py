@@ -62,9 +62,10 @@ class UnhealthyPart:
 
     @property
     def line(self) -> str:
-        """The finding in a line."""
+        """The finding in a line. A note on a healthy stream has no word."""
         remedy = f" → {self.what_to_do}" if self.what_to_do else ""
-        return f"{self.word}: {self.what}{remedy}"
+        word = "" if self.word is HealthWord.HEALTHY else f"{self.word}: "
+        return f"{word}{self.what}{remedy}"
 
     def to_json(self) -> JsonObject:
         """Return the fields by name."""
