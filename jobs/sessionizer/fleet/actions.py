@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What a user may ask of a stream."""
+    """Requests that a user may make of a stream."""
 
     START = "start"
     STOP = "stop"

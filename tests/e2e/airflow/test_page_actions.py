@@ -106,8 +106,7 @@ def test_a_stream_is_stopped_by_clicks(user: PageUser) -> None:
     uid = user.platform.look().uid
     assert uid
     user.act("Stop", why="repair")
-    user.browser.wait_for_text("Airflow has it")
-    user.browser.click("dialog button", "Close")
+    user.browser.wait_for_text("stop: done", 60)
     wait_until(partial(has_stopped, user.platform, uid), 120, "a stream that has stopped")
     desired = read_desired(user.platform.home)
     assert (desired.state, desired.why) == (DesiredState.STOPPED, "repair")
@@ -124,9 +123,8 @@ def test_a_stream_is_started_by_keyboard_alone(user: PageUser) -> None:
     user.browser.press("Enter")
     user.browser.tab_to("dialog button[type=submit]")
     user.browser.press("Enter")
-    user.browser.wait_for_text("Airflow has it")
-    user.browser.press("Escape")
     wait_until(lambda: user.browser.says("dialog") == [], 10, "a dialog that is closed")
+    user.browser.wait_for_text("start: done", 60)
     assert user.browser.ask(FOCUSED_TEXT) in {"Start", "Stop"}, "the focus is where it was"
     user.platform.wait_for_launch(other_than=uid, seconds=240)
     user.feed(1)

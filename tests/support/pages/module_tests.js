@@ -203,10 +203,20 @@ test('only plans of the DAGs that a user may answer have buttons', () => {
   });
   equal(buttons, [2, 0]);
 });
-test('a stream is started or stopped, and a canary promoted or rejected', () => {
-  const keys = (facts) => actionsOf(facts).map(({ key }) => key);
-  equal([keys({ row: row({}), canary: true }).slice(0, 1), keys({ row: row({ desired: { state: 'STOPPED' } }), canary: false }).slice(0, 1)], [['stop'], ['start']]);
-  equal([true, false].map((canary) => keys({ row: row({}), canary }).filter((key) => key === 'promote' || key === 'rollback')), [['promote', 'rollback'], ['rollback']]);
+test('the buttons are the actions that the server names', () => {
+  const labels = (actions, canary) => actionsOf({ row: row({ actions }), canary }).map(({ label }) => label);
+  equal([labels(['start', 'restore', 'rollback'], false), labels(['stop', 'rollback', 'promote'], true)], [['Start', 'Restore …', 'Roll back …', 'Test the alerts'], ['Stop', 'Reject the canary …', 'Promote', 'Test the alerts']]);
+});
+test('a start and a stop tell their outcome', () => {
+  const steps = (dag, state, states) => stepsOf({ run: { dag_id: dag, state, conf: {} }, states }).steps.map(({ name, word }) => `${name}: ${word}`);
+  equal([steps('clicks.start', 'failed', { start: 'failed' }), steps('clicks.stop', 'success', { stop: 'success' })], [['start: failed'], ['stop: done']]);
+});
+test('a paused DAG is unpaused only if it is paused', async () => {
+  const asked = [];
+  const airflow = Object.assign(new Airflow({ api: '' }), { call: async (method, path) => asked.push(method) && { ok: true, found: { is_paused: path.includes('clicks') } } });
+  await airflow.unpause('clicks.supervise');
+  await airflow.unpause('visits.supervise');
+  equal(asked, ['GET', 'PATCH', 'GET']);
 });
 test('the actions are drawn anew when a savepoint takes the place of another', () => {
   const found = (...ids) => ({ may: {}, row: row({}), canary: false, savepoints: ids.map((savepoint) => ({ savepoint })) });

@@ -1,8 +1,7 @@
 // Actions are runs of DAGs. A change of the state is a plan first, which a user approves on this page or in Airflow.
 import { el } from './dom.js';
-import { openInHost } from './theme.js';
 
-const start = { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver.', dag: (stream) => `${stream}.start` };
+const start = { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver, and is unpaused if it is paused.', dag: (stream) => `${stream}.start` };
 const stop = { key: 'stop', may: 'stop', label: 'Stop', danger: true, text: 'The stream ends at the next batch boundary and stays stopped until it is started. Open sessions stay open.', dag: (stream) => `${stream}.stop` };
 const savepoint = { key: 'savepoint', may: 'operate', label: 'Savepoint', text: 'Saves what the stream has open. The stream runs on.' };
 const promote = { key: 'promote', may: 'operate', label: 'Promote', text: 'Keeps the lineage that is a canary, whatever its canary finds.' };
@@ -12,10 +11,11 @@ const reject = { ...rollback, label: 'Reject the canary …', text: 'Makes a pla
 const upgrade = { key: 'upgrade', may: 'upgrade', label: 'Upgrade …', plans: true, text: 'Makes a plan for going on by the changed spec and the installed release. Nothing changes until the plan is approved.' };
 export const restore = { key: 'restore', may: 'operate', label: 'Restore …', plans: true, choose: true, text: 'Makes a plan for going back to a savepoint. Nothing changes until the plan is approved.' };
 
-// The actions that fit the stream as it is.
+const BUTTONS = { start, stop, savepoint, restore, rollback, promote, upgrade };
+
+// The actions that the stream takes now, as the server says.
 export function actionsOf({ row, canary }) {
-  const isWanted = row.desired && row.desired.state === 'RUNNING';
-  return [isWanted ? stop : start, savepoint, restore, ...(canary ? [promote, reject] : [rollback]), upgrade, alert].filter(Boolean);
+  return [...row.actions.map((name) => (name === 'rollback' && canary ? reject : BUTTONS[name])), alert];
 }
 
 export function reasonAgainst(action, found) {
@@ -42,6 +42,7 @@ export function actionButton(action, found, changes, { label = action.label, cho
 }
 
 function commandBar(row) {
+  if (!row.live && !row.actions.includes('start')) return null;
   const command = row.live ? `sessionizer stop ${row.stream}` : `sessionizer run ${row.stream}`;
   return el('p', { class: 'command' }, row.live ? 'To stop it: ' : 'To start it: ', el('code', {}, command));
 }
@@ -70,10 +71,17 @@ function ask(action, found, changes, chosen) {
     event.preventDefault();
     go.disabled = true;
     said.textContent = 'Asking Airflow …';
-    const answer = await changes.airflow.run(dagOf(action, found), confOf(action, found.row.stream, event.target), id);
+    // a start is of no use while the DAG that launches drivers is paused
+    const supervised = action === start ? await changes.airflow.unpause(`${found.row.stream}.supervise`) : { ok: true };
+    const conf = confOf(action, found.row.stream, event.target);
+    const answer = supervised.ok ? await changes.airflow.run(dagOf(action, found), conf, id) : supervised;
     go.disabled = false;
-    if (!answer.ok) said.textContent = refusalOf(answer, dagOf(action, found));
-    else finish(action, answer.found, changes, { dialog, said, go, cancel });
+    if (!answer.ok) {
+      said.textContent = refusalOf(answer, supervised.ok ? dagOf(action, found) : `${found.row.stream}.supervise`);
+      return;
+    }
+    dialog.close();
+    changes.add(answer.found);
   };
   const form = el(
     'form', { onsubmit: submit },
@@ -105,16 +113,4 @@ export function confOf(action, stream, form) {
   const filled = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '' && value !== false));
   if (action.dag) return filled;
   return action.key === 'upgrade' ? { stream, ...filled } : { verb: action.key, stream, ...filled };
-}
-
-// A run with steps becomes a card on the page. A run without is done in seconds.
-function finish(action, run, changes, { dialog, said, go, cancel }) {
-  if (!action.dag) {
-    dialog.close();
-    return changes.add(run);
-  }
-  go.hidden = true; // a second click would be a second run
-  cancel.textContent = 'Close';
-  const place = `${changes.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`;
-  return said.replaceChildren('Airflow has it. ', el('button', { type: 'button', class: 'link', onclick: () => openInHost(place) }, 'Open the run'));
 }

@@ -28,6 +28,13 @@ export class Airflow {
     }
   }
 
+  // Unpause a DAG. One that is not paused needs no right to do so.
+  async unpause(dag) {
+    const now = await this.call('GET', `/dags/${encodeURIComponent(dag)}`);
+    if (!now.ok || !now.found.is_paused) return now;
+    return this.call('PATCH', `/dags/${encodeURIComponent(dag)}?update_mask=is_paused`, { is_paused: false });
+  }
+
   // A run of a paused DAG would wait for ever without a word. A user who asks again without an answer gets the run of
   // this `id` that the first request may have made, and no second one.
   async run(dag, conf, id) {
@@ -88,9 +95,12 @@ export function parsePlan(body) {
   };
 }
 
+// What a run was asked for: the verb of its form, else the name of its DAG behind the dot.
+export const verbOf = ({ conf, dag_id: dag = '' }) => (conf && conf.verb) || dag.split('.').pop();
+
 // Where a run is: a few words for each step, and whether it is over.
 export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
-  const direct = ['savepoint', 'promote', 'test_alert'].find((name) => name === (run.conf || {}).verb);
+  const direct = ['savepoint', 'promote', 'test_alert', 'start', 'stop'].find((name) => name === verbOf(run));
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
   const words = { success: 'done', failed: 'failed', upstream_failed: 'failed', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
   const waits = mayAnswer ? 'waits for you' : 'waits for another user';

@@ -1,5 +1,5 @@
 // Changes of the stream's state that are under way: each with its plan, its answer and its steps.
-import { parsePlan, stepsOf } from './airflow.js';
+import { parsePlan, stepsOf, verbOf } from './airflow.js';
 import { el, show } from './dom.js';
 import { openInHost } from './theme.js';
 
@@ -80,7 +80,7 @@ export class Changes {
     const { steps, isOver } = stepsOf(change, this.mayAnswer.includes(run.dag_id));
     const close = el('button', { type: 'button', class: 'quiet', onclick: () => this.close(run) }, 'Close');
     const open = el('button', { type: 'button', class: 'link', onclick: () => openInHost(`${this.airflow.base}/dags/${run.dag_id}/runs/${encodeURIComponent(run.dag_run_id)}`) }, 'Open the run');
-    const title = `${(run.conf.verb || 'upgrade').replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
+    const title = `${verbOf(run).replace('_', ' ')} ${run.conf.savepoint ? `to ${run.conf.savepoint}` : ''}`;
     return [
       el('div', { class: 'change-head' }, el('h2', {}, title), steps.map(({ name, word }) => el('span', { class: `step ${word.replace(/ /g, '-')}` }, `${name}: ${word}`)), open, isOver ? close : null),
       run.conf.why ? el('p', { class: 'why' }, `Why: ${run.conf.why}`) : null,

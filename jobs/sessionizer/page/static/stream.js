@@ -18,7 +18,7 @@ const perBatch = (name) => (point) => (point.batches ? point[name] / point.batch
 const ENDED_BY = 'ended_by_';
 // A count would stay if one savepoint is made and another deleted.
 const idsOf = (savepoints) => savepoints.map(({ savepoint }) => savepoint);
-export const barKey = ({ may, row, canary, savepoints }) => JSON.stringify([may, row.live, row.desired, canary, idsOf(savepoints)]);
+export const barKey = ({ may, row, canary, savepoints }) => JSON.stringify([may, row.live, row.actions, canary, idsOf(savepoints)]);
 const DRAWN_FIRST = ['gap', 'closing_event', 'max_duration', 'max_events', 'max_bytes'];
 
 // The series of closed sessions, one for each reason in the fields of the history.
