@@ -143,6 +143,18 @@ class ProgramMissing(TerminalError):
         super().__init__(f"{program} is not on the PATH of the Airflow worker")
 
 
+class ReleaseBroken(TerminalError):
+    """The driver's program does not load in ``python``: ``said`` is the last line that it printed."""
+
+    exit_code = 68
+    title = "the installed release does not load"
+    remedy = "install the release again, with every package that it needs (`sessionizer doctor`). Nothing was changed"
+
+    def __init__(self, python: str, said: str) -> None:
+        self.python, self.said = python, said
+        super().__init__(f"the driver's program does not load in {python}: {said}")
+
+
 class ClusterUnreachable(TransientError):
     """The cluster manager did not answer ``command`` for ``cause``."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import sessionizer
+from sessionizer.errors import ReleaseBroken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ for d in m.distributions():
     found.setdefault((d.metadata["Name"] or "").replace("_", "-").lower(), d.version)
 print(json.dumps({name: found[name] for name in names if name in found}))
 """
+_LOAD: Final = "import sys; sys.path.append(sys.argv[1]); import sessionizer.cli.app, sessionizer.spark.driver.drive"
 _ANSWER_WITHIN_S: Final = 60.0
 PACKAGE: Final = Path(sessionizer.__file__).absolute().parent
 """The folder of the installed package."""
@@ -62,6 +64,24 @@ def package_versions(
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
     return found
+
+
+def require_driver_loads(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise ReleaseBroken if the drivers' Python cannot import the program of a driver. No JVM is started."""
+    python = driver_python(environment)
+    try:
+        subprocess.run(
+            [python, "-c", _LOAD, PACKAGE.parent],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_WITHIN_S,
+            check=True,
+            env=environment,
+        )
+    except subprocess.CalledProcessError as error:
+        raise ReleaseBroken(python, (error.stderr.splitlines() or [f"exit code {error.returncode}"])[-1]) from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ReleaseBroken(python, str(error)) from error
 
 
 def jar_folder(environment: Mapping[str, str] = os.environ) -> Path:

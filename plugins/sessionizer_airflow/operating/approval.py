@@ -91,8 +91,8 @@ class ApprovePlan(ApprovalOperator):
     keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its plan as
     well, so that the shown and the approved plan are always the same.
 
-    In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan that
-    has no option, because such a plan is possible only if open sessions lack nothing.
+    In a run of the schedule the patience ends with the maintenance window. The policy ``apply`` approves a plan with
+    exactly the options of the spec, because such a plan is possible only if open sessions lack nothing.
     """
 
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
@@ -115,7 +115,7 @@ class ApprovePlan(ApprovalOperator):
         show_label(context, "waits for approval" if plan.possible else "plan refused")
         if not plan.possible:
             raise PersonNeeded.wrap(PlanImpossible(plan.stream, plan.verb, plan.text))
-        if window is not None and window.policy is UpgradePolicy.APPLY and not plan.options:
+        if window is not None and window.policy is UpgradePolicy.APPLY and plan.options == window.options:
             self.log.info("approved by the policy of the spec, in the window %s:\n%s", window.hours, plan.text)
             show_label(context, "approved by its policy")
             return asdict(Approved.of(plan, f"policy apply, window {window.hours}{IN_AIRFLOW}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
+from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.failed_task import PersonNeeded
 
@@ -23,21 +25,28 @@ if TYPE_CHECKING:
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""
+OF_WINDOW: Final = "window__"
+"""Begin of the id of a run that ``sessionizer.maintenance`` started. Runs of a user's own DAG have other ids."""
 NEXT: Final = "wait for the next window, which begins anew, or run this DAG with its form"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``."""
+    """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``.
+
+    ``options``: those of the upgrade that the spec wants in it, as a plan keeps them.
+    """
 
     hours: str
     policy: UpgradePolicy | None
     left_ms: int
+    options: str = ""
 
 
 def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
-    """Whether the schedule started the run, not a user."""
-    return context["dag_run"].run_type == SCHEDULED
+    """Whether the schedule started the run, not a user or a DAG of theirs."""
+    run = context["dag_run"]
+    return run.run_type == SCHEDULED and str(context["run_id"]).startswith(OF_WINDOW)
 
 
 def find_window(streams: Path, stream: str) -> OpenWindow | None:
@@ -55,7 +64,8 @@ def find_window(streams: Path, stream: str) -> OpenWindow | None:
     until = upgrades.open_until(now)
     if until is None or not upgrades.begins_something:
         return None
-    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE)
+    options = shlex.join(Upgrade.of_window(upgrades).recorded())
+    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, options)
 
 
 def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:

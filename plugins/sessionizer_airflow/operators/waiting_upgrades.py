@@ -12,6 +12,7 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.operating.window import OF_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +48,19 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
 
 def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
+    command = Upgrade.of_window(spec.upgrades)
+    options = command.options()
     until = moment_text(until_ms).removesuffix(" UTC").replace(" ", "T")
     return {
-        "trigger_run_id": f"window__{spec.name}__{waiting.digest}__{until}",
+        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}__{until}",
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,
             "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
+            **{
+                name: getattr(command, name)
+                for name, given in options.items()
+                if getattr(command, name) != given.default
+            },
         },
     }

@@ -19,6 +19,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.StoreUnreachable("hdfs://namenode/lake", "the table sessions", "Connection refused"),
     errors.JarsNotFetched(Path("/jars"), "there is no Java here"),
     errors.JvmNotStarted(),
+    errors.ReleaseBroken("/opt/driver/bin/python", "ModuleNotFoundError: No module named 'pyspark'"),
     errors.LookupNotInstalled(),
     errors.DiskFull(Path("/small"), "the next batch", "12 bytes are left"),
     errors.UnwritablePath(Path("/proc/x"), "the table sessions", "no"),

@@ -23,6 +23,7 @@ from sessionizer.cli.state_commands.operations import (
 from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import Prove
@@ -46,6 +47,8 @@ def run(command: Apply, shared: Shared) -> None:
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
+    if command.takes_programs and pending is None:
+        require_driver_loads()
     from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.apply import ApplyRunner, upgrade_copy  # noqa: PLC0415  fast --help

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.apply import Apply
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradeRequest
     from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.stream_spec.document.upgrades import Upgrades
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,12 @@ class Upgrade(Apply):
     deep: bool = option(
         "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False
     )
+
+    @classmethod
+    def of_window(cls, upgrades: Upgrades) -> Self:
+        """Return the upgrade that a maintenance window begins, as the spec has it."""
+        batches: dict[str, Any] = {} if upgrades.canary is None else {"canary": upgrades.canary, "new_lineage": True}
+        return cls(prove=upgrades.prove, roll_back_if_failed=upgrades.roll_back_if_failed, **batches)
 
     @property
     def request(self) -> UpgradeRequest:

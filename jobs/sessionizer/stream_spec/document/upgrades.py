@@ -145,6 +145,23 @@ class Upgrades(Section):
         description="Releases that a restarted driver takes without an upgrade: same_code (if no code differs that can "
         "change a row), patch (also 0.3.1 after 0.3.0), or any. For others it waits.",
     )
+    prove: bool = Field(
+        default=False,
+        description="Whether an upgrade of the window is proven first: recorded batches are replayed, and nothing is "
+        "changed if a row is unexplained.",
+    )
+    canary: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="Number of first batches of a new lineage that are compared with the lineage before. With a number "
+        "an upgrade of the window always makes a new lineage. null: only if it needs one.",
+    )
+    roll_back_if_failed: bool = Field(
+        default=False,
+        description="Whether an upgrade of the window makes a new lineage and rolls back without asking, if that fails "
+        "its canary.",
+    )
 
     @model_validator(mode="after")
     def _has_a_window(self) -> Self:

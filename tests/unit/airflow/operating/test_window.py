@@ -20,6 +20,7 @@ from sessionizer_airflow.operating import window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_scheduled_failure
 from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
+from sessionizer_airflow.operating.request import request_id
 from sessionizer_airflow.operating.window import SCHEDULED, require_window
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
@@ -39,6 +40,7 @@ mapping: {key: k, event_time: t, event_id: i}
 """
 START = int(datetime(2026, 11, 29, 3, tzinfo=UTC).timestamp() * 1000)
 MINUTE = 60_000
+OWN_RUN = "manual__2026-11-29T03:10:00"
 
 
 @pytest.fixture
@@ -55,19 +57,27 @@ def placed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run_at(
-    project: Project, monkeypatch: pytest.MonkeyPatch, minutes: int, policy: str = "apply", run_type: str = SCHEDULED
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: int,
+    policy: str = "apply",
+    run_type: str = SCHEDULED,
+    run_id: str = "window__clicks__0123__2026-11-29T05:00:00",
+    more: str = "",
 ) -> Any:
-    """The context of a run so many minutes after the window has begun."""
-    upgrades = f"upgrades: {{window: 'Sun 03:00-05:00', policy: {policy}}}\n"
+    """The context of a run so many minutes after the window has begun. ``more``: other settings of the block."""
+    upgrades = f"upgrades: {{window: 'Sun 03:00-05:00', policy: {policy}{more}}}\n"
     (project.streams / "clicks.yaml").write_text(SPEC + upgrades)
     monkeypatch.setattr(window, "epoch_ms", lambda: START + minutes * MINUTE)
     found = context(FORM)
     found["dag_run"].run_type = run_type
-    return found
+    return {**found, "run_id": run_id}
 
 
 def approve(project: Project, **plan: Any) -> ApprovePlan:
-    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(UPGRADE, **plan))
+    request = request_id("window__clicks__0123__2026-11-29T05:00:00")
+    for each in (UPGRADE.request, request, request_id(OWN_RUN)):
+        keep_plan_of(StreamHome.of(project.home, "clicks"), replace(UPGRADE, request=each, **plan))
     return ApprovePlan(task_id="approve", project=project, settings=ApprovalSettings.from_environment({}))
 
 
@@ -78,9 +88,44 @@ def test_the_policy_apply_approves_what_needs_nobody(placed: Project, monkeypatc
     assert found["by"] == "policy apply, window Sun 03:00-05:00 (Airflow)"
 
 
-def test_the_policy_apply_approves_no_plan_with_options(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [
+        ("", "--accept mapping.key"),
+        ("", "--prove"),
+        (", prove: true", ""),
+        (", prove: true, canary: 3", "--new-lineage --canary 4 --prove"),
+        (", roll_back_if_failed: true", "--roll-back-if-failed --accept mapping.key"),
+    ],
+)
+def test_the_policy_apply_approves_no_plan_with_other_options_than_the_spec_has(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, options: str
+) -> None:
     with pytest.raises(TaskAwaitingInput):
-        approve(placed, options="--accept mapping.key").execute(run_at(placed, monkeypatch, 10))
+        approve(placed, options=options).execute(run_at(placed, monkeypatch, 10, more=more))
+
+
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [
+        (", prove: true", "--prove"),
+        (", prove: true, canary: 3", "--new-lineage --canary 3 --prove"),
+        (", roll_back_if_failed: true", "--roll-back-if-failed"),
+    ],
+)
+def test_the_policy_apply_approves_the_options_of_the_spec(
+    placed: Project, monkeypatch: pytest.MonkeyPatch, more: str, options: str
+) -> None:
+    found = approve(placed, options=options).execute(run_at(placed, monkeypatch, 10, more=more))
+    assert found is not None
+    assert found["options"] == options
+
+
+def test_a_run_of_a_users_own_dag_asks_a_user(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow gives it the same type as a run of the window."""
+    task = approve(placed)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(run_at(placed, monkeypatch, 10, run_id=OWN_RUN))
 
 
 def test_an_approval_waits_no_longer_than_its_window(placed: Project, monkeypatch: pytest.MonkeyPatch) -> None:

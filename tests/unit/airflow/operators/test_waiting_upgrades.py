@@ -16,6 +16,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import waiting_upgrades
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import Project
@@ -85,6 +86,17 @@ def test_an_edited_spec_is_told_once_and_begun_in_its_window(fleet: Fleet) -> No
     assert run["trigger_run_id"].endswith("__2026-11-29T05:00:00")
     assert fleet.look(INSIDE + 300_000) == [run], "the same run for the same difference"
     assert len(fleet.told) == 2
+
+
+def test_a_run_of_a_window_has_the_options_of_the_spec(fleet: Fleet) -> None:
+    wanted = ", prove: true, canary: 3, roll_back_if_failed: true}"
+    fleet.write("clicks", WINDOW.replace("}", wanted) + GAP)
+    (run,) = fleet.look(INSIDE)
+    assert {name: value for name, value in run["conf"].items() if name not in {"verb", "stream", "why"}} == {
+        "prove": True, "canary": 3, "new_lineage": True, "roll_back_if_failed": True,
+    }  # fmt: skip
+    request = Request.parse_form(run["trigger_run_id"], run["conf"])
+    assert sorted(request.options) == ["--canary", "--new-lineage", "--prove", "--roll-back-if-failed", "3"]
 
 
 def test_another_edit_is_another_run_and_news(fleet: Fleet) -> None:
