@@ -48,8 +48,7 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
 
 def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
-    command = Upgrade.of_window(spec.upgrades)
-    options = command.options()
+    command, options = Upgrade.of_window(spec.upgrades), Upgrade.options()
     until = moment_text(until_ms).removesuffix(" UTC").replace(" ", "T")
     return {
         "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}__{until}",
@@ -57,10 +56,6 @@ def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[st
             "verb": Upgrade.name,
             "stream": spec.name,
             "why": f"maintenance window {spec.upgrades.window}, policy {spec.upgrades.policy}",
-            **{
-                name: getattr(command, name)
-                for name, given in options.items()
-                if getattr(command, name) != given.default
-            },
+            **{name: value for name, value in vars(command).items() if value != options[name].default},
         },
     }

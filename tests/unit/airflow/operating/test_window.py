@@ -61,6 +61,7 @@ def run_at(
     monkeypatch: pytest.MonkeyPatch,
     minutes: int,
     policy: str = "apply",
+    *,
     run_type: str = SCHEDULED,
     run_id: str = "window__clicks__0123__2026-11-29T05:00:00",
     more: str = "",
