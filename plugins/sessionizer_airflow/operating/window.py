@@ -12,6 +12,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.dag_defaults import OF_WINDOW
 from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""
-OF_WINDOW: Final = "window__"
-"""Begin of the id of a run that ``sessionizer.maintenance`` started. Runs of a user's own DAG have other ids."""
 NEXT: Final = "wait for the next window, which begins anew, or run this DAG with its form"
 
 

@@ -12,7 +12,7 @@ from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.operating.window import OF_WINDOW
+from sessionizer_airflow.dag_defaults import OF_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
