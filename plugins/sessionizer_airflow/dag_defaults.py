@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
-OF_WINDOW: Final = "window__"
+OF_WINDOW = "window__"
 """Begin of the id of a run that ``sessionizer.maintenance`` started. Runs of a user's own DAG have other ids."""
 OPERATE = f"{PLATFORM}.operate"
 """The DAG of one team. Other teams' have names of their own before the dot."""
