@@ -63,7 +63,7 @@ def find_window(streams: Path, stream: str) -> OpenWindow | None:
     until = upgrades.open_until(now)
     if until is None or not upgrades.begins_something:
         return None
-    options = shlex.join(Upgrade.of_window(upgrades).recorded())
+    options = shlex.join(Upgrade.make_for_window(upgrades).recorded())
     return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, options)
 
 

@@ -48,7 +48,7 @@ def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[
 
 def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
-    command, options = Upgrade.of_window(spec.upgrades), Upgrade.options()
+    command, options = Upgrade.make_for_window(spec.upgrades), Upgrade.options()
     until = moment_text(until_ms).removesuffix(" UTC").replace(" ", "T")
     return {
         "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}__{until}",

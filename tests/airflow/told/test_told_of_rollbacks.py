@@ -143,6 +143,7 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     assert all(part in site.ask("status") for part in (f"lineage {left} failed", str(before), str(old)))
 
 
+@pytest.mark.timeout(1_200)
 def test_an_installed_release_is_taken_by_its_upgrade_only(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
