@@ -48,10 +48,14 @@ def test_the_driver_answers_and_no_file_stays(platform: Platform) -> None:
     assert record_names(QUESTION_FILE.folder(home)) == []
 
 
-def test_a_driver_that_does_not_answer_leaves_no_file(platform: Platform) -> None:
+def test_a_driver_that_does_not_answer_is_busy_and_leaves_no_file(platform: Platform, tmp_path: Path) -> None:
     platform.add("visits")
     _, home = platform.drive("visits")
-    assert ask_driver(home, "alice", within_s=0.05) is None
+    busy = ask_driver(home, "alice", within_s=0.05)
+    assert busy is not None
+    assert "busy" in str(busy["error"])
+    nowhere = {name: str(tmp_path / name) for name in ("sessions", "late_events")}
+    assert "no driver" not in str(find_key("visits", "alice", nowhere, busy, within_s=60)["says"])
     assert record_names(QUESTION_FILE.folder(home)) == []
 
 

@@ -123,3 +123,8 @@ def test_a_restore_that_no_rollback_undoes_is_not_promised_one() -> None:
     plain = Restore(savepoint="s")
     assert plain.plan(replace(PLAN, leads_back=False)).is_possible, "without the option it is only no way back"
     assert plain.plan(PLAN).digest != asked.plan(found).digest
+
+
+def test_a_restore_that_keeps_the_spec_asks_for_no_apply() -> None:
+    spec = [next(line for line in replace(PLAN, spec_stays=stays).lines() if "spec" in line) for stays in (False, True)]
+    assert ["--apply" in line for line in spec] == [True, False]

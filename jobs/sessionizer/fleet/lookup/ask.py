@@ -7,11 +7,18 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.lookup_record import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Question, look_every_ms
+from sessionizer.control.records.lookup_record import (
+    ANSWER_FILE,
+    KEY_LIMIT,
+    QUESTION_FILE,
+    Answer,
+    Question,
+    look_every_ms,
+)
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import SessionizerError
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:
@@ -24,9 +31,9 @@ POLL_S: Final = 0.05
 
 
 def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonObject | None:
-    """Ask the driver for the open sessions of ``key``. None if no driver works, or it does not answer in time.
+    """Ask the driver for the open sessions of ``key``. None if no driver works.
 
-    Never raises.
+    A driver that works and does not answer in time is busy: the answer has that as its error. Never raises.
     """
     if len(key) > KEY_LIMIT or not _works(home):
         return None
@@ -47,7 +54,8 @@ def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonOb
         for file in (question, answer):
             with suppress(OSError):
                 store_at(file.path).remove()
-    return None
+    waited = describe_duration(round(1000 * within_s) + look_every_ms(home))
+    return Answer(at=epoch_ms(), key=key, error=f"it is busy, and gave no answer within {waited}. Ask again").to_json()
 
 
 def _works(home: StreamHome) -> bool:

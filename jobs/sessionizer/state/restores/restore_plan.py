@@ -80,7 +80,7 @@ class RestorePlan:
     left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
     savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another
     data root, as texts. ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's
-    lineage is deleted.
+    lineage is deleted. ``spec_stays``: the stream runs by the savepoint's spec already.
     """
 
     decision: RestoreDecision
@@ -93,6 +93,7 @@ class RestorePlan:
     remarks: tuple[str, ...] = ()
     move: tuple[str, ...] = ()
     leads_back: bool = True
+    spec_stays: bool = False
 
     @property
     def days(self) -> tuple[str, ...]:
@@ -119,7 +120,12 @@ class RestorePlan:
         yield f"stream {decision.stream} returns to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {decision.leaves}, {describe_left(self.newest_batch)}"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
-        yield "  spec  the savepoint's. Afterwards apply the stream's file with `run --apply`"
+        after = (
+            ", by which the stream runs"
+            if self.spec_stays
+            else ". Afterwards apply the stream's file with `run --apply`"
+        )
+        yield f"  spec  the savepoint's{after}"
         yield f"  open  {_open_text(self.sessions, self.events)}"
         for each in decision.excluded_ranges.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"

@@ -14,7 +14,7 @@ from sessionizer.home.roots import folder_at
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
-from sessionizer.lineage.kept_spec import sink_folders
+from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.spark.state.lineages.source_losses import list_lost_events
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
@@ -30,7 +30,7 @@ from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.native import require_same_line
-from sessionizer.stream_spec.decisions import spec_fingerprint
+from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -70,6 +70,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         require_same_line(manifest, spark.version)
     leaves = require_lineage(home)
     newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
+    kept = SPEC_FILE.of(home, leaves).read()
     found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
     return RestorePlan(
         decision=RestoreDecision(
@@ -96,6 +97,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         ),
         move=tuple(move.lines()) if move else (),
         leads_back=move is None and has_way_back(home, manifest),
+        spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
     )
 
 
