@@ -9,25 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from sessionizer.stream_spec.column_types import (
+    carry_over,
+    changed_parts,
+    declared_columns,
+    expression_type,
+    is_path,
+    read_recorded_type,
+    reads_other_type,
+)
+from sessionizer.stream_spec.sql_meaning import normal_sql
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sessionizer.stream_spec.column_types import ColumnType, DeclaredColumn
     from sessionizer.stream_spec.decisions import Document
 
 
-def draft_migration(name: str, before: Document, now: Document) -> str:
-    """Return a block for the list ``migrations`` as YAML text.
+def draft_migration(
+    name: str, before: Document, now: Document, recorded: Mapping[str, Sequence[Any]] | None = None
+) -> str:
+    """Return a block for the list ``migrations`` as YAML text. ``recorded``: types of the payload of open events.
 
-    A new payload column takes the value of a dropped one with the same SQL. Any other new column, the key and the
-    client take their new SQL where it uses only columns that open events have, which the user must check.
+    A new payload column takes the value of a dropped one with the same SQL, and a column of another type its own value,
+    carried over field by field. Any other new column, the key and the client take their new SQL where it uses only
+    columns that open events have, which the user must check.
     """
     was, is_ = before["mapping"], now["mapping"]
+    sources = tuple(declared_columns(each["source"]) for each in (before, now))
     block: dict[str, Any] = {"id": name}
-    columns = _columns(was["payload"], is_["payload"])
     for field in ("key", "client"):
-        if was[field] != is_[field] and is_[field] is not None:
-            block[field] = f"coalesce({is_[field]}, {field})"
-    if columns:
+        sql = is_[field]
+        if sql is not None and normal_sql(was[field] or "") != normal_sql(sql):
+            block[field] = f"coalesce({sql}, {field})"
+        elif sql is not None and is_path(sql) and reads_other_type(sql, *sources):
+            types = (expression_type(sql, each) for each in sources)
+            block[field] = f"coalesce(cast({_recast(field, types)} as string), {field})"
+    if columns := dict(_columns(was["payload"], is_["payload"], sources, recorded or {})):
         block["columns"] = columns
     if dropped := [column for column in was["payload"] if column not in is_["payload"]]:
         block["drop"] = dropped
@@ -36,7 +55,28 @@ def draft_migration(name: str, before: Document, now: Document) -> str:
     return yaml.safe_dump({"migrations": [block]}, sort_keys=False, width=120)
 
 
-def _columns(was: Mapping[str, str], is_: Mapping[str, str]) -> dict[str, str]:
-    """Return the SQL of each column that is new or computed otherwise."""
-    named = {sql: column for column, sql in was.items() if column not in is_}
-    return {column: named.get(sql, sql) for column, sql in is_.items() if was.get(column) != sql}
+def _recast(sql: str, types: Iterable[ColumnType | None]) -> str:
+    for kind in types:
+        sql = sql if kind is None else f"try_cast({sql} as {kind})"
+    return sql
+
+
+def _columns(
+    was: Mapping[str, str],
+    is_: Mapping[str, str],
+    sources: Sequence[Mapping[str, DeclaredColumn]],
+    recorded: Mapping[str, Sequence[Any]],
+) -> Iterator[tuple[str, str]]:
+    """Yield the SQL of each column that is new, computed otherwise, or of another type."""
+    named = {normal_sql(sql): column for column, sql in was.items() if column not in is_}
+    for column, sql in is_.items():
+        if column not in was:
+            yield column, named.get(normal_sql(sql), sql)
+            continue
+        known = recorded.get(column)
+        before = read_recorded_type(known[-1]) if known else expression_type(was[column], sources[0])
+        now = expression_type(sql, sources[1])
+        if before and now and any(changed_parts(before.kept, now.kept)):
+            yield column, carry_over(column, before.kept, now.kept)
+        elif normal_sql(was[column]) != normal_sql(sql):
+            yield column, sql

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sessionizer.home.json_record import json_digest
+from sessionizer.stream_spec.sql_meaning import normal_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,11 +64,21 @@ def list_decisions(document: Mapping[str, Any]) -> Decisions:
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the differences between two sets of decisions, in the order of the newer. Null counts as absent."""
+    """Return the differences between two sets of decisions, in the order of the newer.
+
+    Null counts as absent, and SQL that surely means the same is the same.
+    """
     fields = {**now, **before}
     return tuple(
-        Change(field, before.get(field), now.get(field)) for field in fields if before.get(field) != now.get(field)
+        Change(field, before.get(field), now.get(field))
+        for field in fields
+        if _compared(field, before.get(field)) != _compared(field, now.get(field))
     )
+
+
+def _compared(field: str, value: object) -> object:
+    is_sql = isinstance(value, str) and field.startswith(("mapping.", "measures."))
+    return normal_sql(str(value)) if is_sql else value
 
 
 def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

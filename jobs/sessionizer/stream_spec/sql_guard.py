@@ -52,7 +52,7 @@ isodow isoyear last microsecond microseconds millennium millisecond milliseconds
 null nulls quarter respect second seconds some to true unknown week weeks x year years date time timestamp timestamp_ltz
 timestamp_ntz
 """
-_LANGUAGE: Final = BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
+LANGUAGE: Final = BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
 """Words of the language that are no names."""
 _BEHIND_TYPE: Final = ("day", "month", "year", "hour", "minute", "second", "to", "without", "time", "zone", "precision")
 _SPECIAL: Final = re.compile(r"\s*(?:now|(?:today|tomorrow|yesterday)\b.*)\s*", re.IGNORECASE | re.DOTALL)
@@ -161,7 +161,7 @@ def _names(words: Sequence[SqlWord], scope: Scope) -> Iterator[str]:
     for at, word in enumerate(words):
         if word.kind not in NAMES or calls(words, at) or _is_field(words, at) or at in excused:
             continue
-        if scope.has(word.name) or word.name in variables or (word.kind is WordKind.NAME and word.name in _LANGUAGE):
+        if scope.has(word.name) or word.name in variables or (word.kind is WordKind.NAME and word.name in LANGUAGE):
             continue
         if scope.columns is not None:
             means = {**dict.fromkeys(MOMENTARY, f"{word.name}()"), HIDDEN_COLUMN: "a hidden column of files"}

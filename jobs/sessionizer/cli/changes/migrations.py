@@ -46,9 +46,10 @@ def new(
     if not is_migration_id(name):
         raise InvalidSpec("NAME", name, ALLOWED_ID)
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
-    record = SPEC_FILE.of(where, require_lineage(where)).require()
+    lineage = require_lineage(where)
+    record, kept = SPEC_FILE.of(where, lineage).require(), TYPES_FILE.of(where, lineage).require()
     before = document_of(spec) if record is None else record.document
-    typer.echo(draft_migration(name, before, document_of(spec)), nl=False)
+    typer.echo(draft_migration(name, before, document_of(spec), kept.payload if kept else {}), nl=False)
 
 
 @migration.command("list")

@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
-from sessionizer.deployment.verdicts.column_types import parse_declared_columns
 from sessionizer.deployment.verdicts.verdict import Verdict, judge_change, partial_unless_empty
+from sessionizer.stream_spec.column_types import ColumnType, PartKind, changed_parts, parse_declared_columns
 from sessionizer.stream_spec.document.duration import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
     from sessionizer.deployment.verdicts.verdict import Difference, OpenState
     from sessionizer.stream_spec.decisions import Change
@@ -156,24 +154,22 @@ def _measure(change: Change) -> Difference:
 
 
 def _source_columns(change: Change) -> Difference:
-    """Judge the declared columns of a source. A payload column that follows from one is judged by itself."""
-    before, now = parse_declared_columns(change.before), parse_declared_columns(change.now)
-    kinds = list(_kinds_of_columns({**before}, {**now}))
-    if before == now:
-        return judge_change(
-            change, "source columns reordered or rewritten", Verdict.NONE, "they are known by their names"
-        )
-    reason = "it holds for rows that are read from now on"
-    return judge_change(change, ", ".join(kinds) or "source columns changed", Verdict.IN_PLACE, reason)
-
-
-def _kinds_of_columns(before: dict[str, object], now: dict[str, object]) -> Iterator[str]:
-    if now.keys() - before.keys():
-        yield "source column added"
-    if before.keys() - now.keys():
-        yield "source column dropped"
-    if any(before[name] != now[name] for name in before.keys() & now.keys()):
-        yield "source column retyped"
+    """Judge the declared columns of a source. An expression that reads one is judged by itself."""
+    before, now = (
+        ColumnType("struct", tuple((name, column.type) for name, column in parse_declared_columns(ddl).items()))
+        for ddl in (change.before, change.now)
+    )
+    parts = list(changed_parts(before, now))
+    if not parts:
+        reason = "they are known by their names"
+        return judge_change(change, "source columns reordered or rewritten", Verdict.NONE, reason)
+    kinds = dict.fromkeys(
+        f"source column {part.kind if part.kind in {PartKind.ADDED, PartKind.DROPPED} else 'retyped'}" for part in parts
+    )
+    named = ", ".join(f"{part.path} {part.kind}" for part in parts)
+    return judge_change(
+        change, ", ".join(kinds), Verdict.IN_PLACE, f"it holds for rows that are read from now on: {named}"
+    )
 
 
 def _is_below(field: str, name: str) -> bool:

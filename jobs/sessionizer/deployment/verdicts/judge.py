@@ -13,7 +13,9 @@ from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.payload import PAYLOAD, PayloadChange
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change
+from sessionizer.stream_spec.column_types import declared_columns, reads_other_type, resolve_path
 from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, Change, changes_between, leaves
+from sessionizer.stream_spec.sql_meaning import normal_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,12 +65,27 @@ def spec_differences(
                 yield judge_change(removed, "migrations removed", Verdict.IN_PLACE, "their effect is in the state")
         elif not change.field.startswith(f"{PAYLOAD}."):
             yield judge_field(stream, change, state, effects)
+    yield from _read_otherwise(before, now, state, effects)
     yield from PayloadChange(before, now, state, tables, effects).differences()
     if effects.ids:
         declared = Change(MIGRATIONS, None, ", ".join(effects.ids))
         yield judge_change(
             declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order"
         )
+
+
+def _read_otherwise(
+    before: Document, now: Document, state: OpenState, effects: MigrationEffects
+) -> Iterator[Difference]:
+    """Yield the difference of each expression of ``mapping`` that kept its text over a column that has another type."""
+    columns = declared_columns(before.get("source", {})), declared_columns(now.get("source", {}))
+    for name, sql in now.get("mapping", {}).items():
+        if isinstance(sql, str) and normal_sql(sql) == normal_sql(before["mapping"].get(name) or ""):
+            column = reads_other_type(sql, *columns)
+            if column is not None:
+                types = (resolve_path(column.split("."), each) or "unknown" for each in columns)
+                change = Change(f"mapping.{name}", *(f"{sql} ({column}: {kind})" for kind in types))
+                yield judge_field(_name_of(before, now), change, state, effects)
 
 
 def _name_of(before: Document, now: Document) -> str:

@@ -15,6 +15,7 @@ from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
+from sessionizer.stream_spec.column_types import ColumnType
 from sessionizer.stream_spec.decisions import Change, document_of, list_decisions
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
@@ -100,8 +101,8 @@ UNSEEN = OpenState(None, {})
 LONGER = {"mapping__payload": dict(reversed(BEFORE["mapping"]["payload"].items()))}
 WIDER_SOURCE = {"source__columns": COLUMNS.replace("timeout_s int", "timeout_s bigint")}
 OTHER_SOURCE = {"format": "delta", "path": "feed"}
-CHANGES_OTHERS = {"time mode changed", "source of another type"}
-"""Kinds of a field that others depend on: the default of ``idle_after``, the options of a source."""
+CHANGES_OTHERS = {"time mode changed", "source of another type", "source column retyped"}
+"""Kinds of a field that others depend on: the default of ``idle_after``, the options of a source, an expression."""
 
 PAYLOAD_EDITS = [
     Edit("column added", PARTIAL, payload(country="client"), of_payload("country")),
@@ -119,14 +120,14 @@ PAYLOAD_EDITS = [
     Edit("columns reordered", NONE, LONGER, "mapping.payload"),
     Edit("column widened", IN_PLACE, payload(units="cast(amount as bigint)"), of_payload("units")),
     Edit("column widened", INCOMPATIBLE, payload(units="cast(amount as bigint)"), of_payload("units"),
-         tables=SinkColumns({"units": "int"})),
+         tables=SinkColumns({"units": ColumnType("int")})),
     Edit("column widened", IN_PLACE, payload(units="cast(amount as bigint)"), of_payload("units"),
-         tables=SinkColumns({"units": "int"}, may_widen=True)),
+         tables=SinkColumns({"units": ColumnType("int")}, may_widen=True)),
     Edit("column narrowed", INCOMPATIBLE, payload(units="cast(amount as smallint)"), of_payload("units")),
     Edit("column narrowed", MIGRATE, payload(units="smallint(amount)"), of_payload("units"),
          pending=[{"id": "n", "columns": {"units": "cast(units as smallint)"}}]),
     Edit("column narrowed", INCOMPATIBLE, payload(units="smallint(amount)"), of_payload("units"),
-         tables=SinkColumns({"units": "int"}, may_widen=True), state=EMPTY),
+         tables=SinkColumns({"units": ColumnType("int")}, may_widen=True), state=EMPTY),
     Edit("column narrowed", IN_PLACE, payload(units="smallint(amount)"), of_payload("units"), state=EMPTY),
     Edit("column of another type", INCOMPATIBLE, payload(page="cast(page as int)"), of_payload("page")),
     Edit("column of another type", INCOMPATIBLE, payload(amount="cast(amount as decimal(10,2))"), of_payload("amount")),

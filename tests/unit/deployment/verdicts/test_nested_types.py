@@ -1,0 +1,135 @@
+"""Verdicts inside nested types, and on columns that an expression reads, beside what happens to real values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessionizer.core.wire.alignment import align_values
+from sessionizer.deployment.verdicts.judge import spec_differences
+from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
+from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from support.expected.type_trees import EDITS, TREES, Tree, arrow, ddl, edited, spark_json, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sessionizer.deployment.verdicts.verdict import Difference
+
+
+def values_in(found: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:
+    """The values at the ends of a value, with their paths."""
+    if isinstance(tree, str) or found is None:
+        yield path, found
+    elif isinstance(tree, tuple):
+        inner = found[0] if tree[0] == "array" else found[0][1]
+        yield from values_in(inner, tree[1], f"{path}.{'element' if tree[0] == 'array' else 'value'}")
+    else:
+        for name, kind in tree.items():
+            yield from values_in(found[name], kind, f"{path}.{name}")
+
+
+def judged(specs: Sequence[dict[str, Any]], state: OpenState, *pending: dict[str, Any]) -> list[Difference]:
+    before, now = specs
+    found = spec_differences(before, now, state, SinkColumns(), MigrationEffects.of(pending))
+    return [each for each in found if each.name.startswith("mapping.")]
+
+
+def document(columns: str, **mapping: Any) -> dict[str, Any]:
+    return {"name": "clicks", "source": {"format": "files", "columns": columns}, "mapping": mapping}
+
+
+@given(st.data(), TREES, st.sampled_from(EDITS), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_a_verdict_inside_a_type_is_what_becomes_of_its_values(
+    data: st.DataObject, tree: Tree, edit: str, recorded: bool
+) -> None:
+    now = edited(tree, edit, data)
+    state = OpenState(17, {"geo": [spark_json(tree)]} if recorded else {})
+    specs = [document(f"u string, geo {ddl(each)}", payload={"geo": "geo"}) for each in (tree, now)]
+    found = judged(specs, state)
+    try:
+        aligned = align_values(pa.array([value(tree)], arrow(tree)), arrow(now))[0].as_py()
+    except pa.ArrowTypeError:
+        assert [each.verdict for each in found] == [Verdict.INCOMPATIBLE]
+        return
+    had, has = dict(values_in(value(tree), tree, "geo")), dict(values_in(aligned, now, "geo"))
+    lost = {path for path in had if path not in has}
+    lacks = {path for path, each in has.items() if each is None}
+    if lost or lacks:
+        (difference,) = found
+        assert difference.verdict is Verdict.PARTIAL
+        assert "17 open sessions" in difference.reason
+        named = difference.reason.replace(",", " ").split()
+        for path in lost | lacks:
+            assert any(path == each or path.startswith(f"{each}.") for each in named), (path, difference.reason)
+    else:
+        assert [each.verdict for each in found] == ([Verdict.IN_PLACE] if found else [])
+        assert bool(found) == (edit == "widen" and now != tree)
+
+
+GEO = "u double, geo struct<lat: double, lon: double, cc: string>, pts array<struct<x: int, y: int>>"
+
+
+@pytest.mark.parametrize(
+    ("sql", "verdict", "said"),
+    [
+        ("named_struct('latitude', geo.lat, 'lon', geo.lon, 'cc', geo.cc)", Verdict.PARTIAL, "geo.latitude"),
+        ("struct(geo.lat, geo.lon)", Verdict.PARTIAL, "lose geo.cc"),
+        ("struct(geo.lat, geo.lon, upper(geo.cc) as cc)", Verdict.PARTIAL, "old expression"),
+        ("named_struct('lat', geo.lat, 'lon', geo.lon, 'cc', 7.5D)", Verdict.PARTIAL, "old expression"),
+        (
+            "named_struct('lat', geo.lat, 'lon', cast(geo.lon as int), 'cc', geo.cc)",
+            Verdict.INCOMPATIBLE,
+            "geo.lon",
+        ),
+        (" ( GEO ) ", None, ""),
+    ],
+)
+def test_a_struct_that_is_made_anew_is_judged_by_its_fields(sql: str, verdict: Verdict | None, said: str) -> None:
+    found = judged([document(GEO, payload={"geo": each}) for each in ("geo", sql)], OpenState(17))
+    assert [each.verdict for each in found] == ([verdict] if verdict else [])
+    assert all(said in each.reason for each in found)
+
+
+FIELDS = {"key": Verdict.PARTIAL, "client": Verdict.PARTIAL, "event_id": Verdict.PARTIAL, "event_time": Verdict.PARTIAL,
+          "closes": Verdict.IN_PLACE, "timeout_ms": Verdict.IN_PLACE}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("sql", "before", "now", "changes"),
+    [
+        ("u", "u double", "u bigint", True),
+        ("`U`", "u double", "u string", True),
+        ("cast(u as string)", "u double", "u bigint", True),
+        ("concat(v, u)", "u date", "u string", True),
+        ("geo.id", "geo struct<id: double, cc: string>", "geo struct<id: bigint, cc: string>", True),
+        ("geo.id", "geo struct<id: double, cc: string>", "geo struct<id: double, cc: int>", False),
+        ("pts[0].x", "pts array<struct<x: int>>", "pts array<struct<x: string>>", True),
+        ("u", "u int", "u bigint", False),
+        ("hash(u)", "u int", "u bigint", True),
+        ("u", "u decimal(10,2)", "u decimal(12,4)", True),
+        ("'u'", "u double", "u bigint", False),
+        ("u", "u string, v int", "v int, U STRING", False),
+        ("u", "u double, v int", "v int", True),
+    ],
+)
+def test_a_retyped_column_changes_each_expression_that_reads_it(
+    field: str, sql: str, before: str, now: str, changes: bool
+) -> None:
+    found = judged([document(each, **{field: sql}) for each in (before, now)], OpenState(3))
+    assert [(each.name, each.verdict) for each in found] == ([(f"mapping.{field}", FIELDS[field])] if changes else [])
+    settled = judged([document(each, **{field: sql}) for each in (before, now)], OpenState(0))
+    assert {each.verdict for each in settled} <= {Verdict.IN_PLACE}
+
+
+def test_a_declared_migration_moves_a_key_that_reads_another_type() -> None:
+    specs = [document(f"u {kind}", key="u") for kind in ("double", "bigint")]
+    (found,) = judged(specs, OpenState(3), {"id": "whole", "key": "cast(cast(key as double) as bigint)"})
+    assert found.verdict is Verdict.MIGRATE
