@@ -1,4 +1,4 @@
-"""What two texts of SQL have in common, without Spark: the same expression, and the columns that one names. Pure.
+"""Meaning of SQL without Spark: whether two texts are the same expression, and the columns that one names. Pure.
 
 Two texts are the same expression only if that is certain. In doubt they differ.
 """
