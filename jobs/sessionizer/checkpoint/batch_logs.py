@@ -6,12 +6,14 @@ commits in version 2 (docs/adr/0004, 0072).
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry, commit_entry, offset_entry
 from sessionizer.checkpoint.names import EVENTS, commit_log, list_numbers, offset_log, source_log
+from sessionizer.errors import DamagedFile
 from sessionizer.home.data_access import read_data_text
+from sessionizer.home.json_record import parse_json
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,9 +66,9 @@ def _read(log: DataPath, batch_id: int, parse: Callable[[int, str], _Entry], ver
     try:
         entry = parse(batch_id, read_data_text(file))
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+        raise DamagedFile(uri_of(file), str(error)) from None
     if entry.version != version:
-        raise ValueError(f"{file} has version {entry.version!r}, of which this release knows nothing")
+        raise DamagedFile(uri_of(file), f"it has version {entry.version!r}, of which this release knows nothing")
     return entry
 
 
@@ -91,7 +93,7 @@ def read_pinned_settings(checkpoint: DataPath) -> dict[str, str]:
 def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
     """Return the offsets by topic and partition that a Kafka source began at. Raises OSError if it has not begun."""
     told = read_data_text(source_log(checkpoint, EVENTS) / "0")
-    return json.loads(told.partition("\n")[2])
+    return parse_json(told.partition("\n")[2])
 
 
 def partitions_of(given: str | None, key_groups: int) -> int:

@@ -11,6 +11,7 @@ from sessionizer.checkpoint.log_entries import text_of
 from sessionizer.checkpoint.names import OPERATOR, STATE
 from sessionizer.home.data_access import read_data_text, remove_data, write_data_text
 from sessionizer.home.data_files import list_all_entries
+from sessionizer.home.json_record import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +77,10 @@ def operator_of(content: bytes) -> Operator:
     if version not in {"v1", "v2"}:
         raise ValueError("it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2")
     try:
-        value = json.loads(told)
+        value = parse_json(told)
         about = value["operatorInfo"]
         stores = tuple(_store(store) for store in value["stateStoreInfo"])
-        properties = json.loads(value.get("operatorPropertiesJson") or "{}")
+        properties = parse_json(value.get("operatorPropertiesJson") or "{}")
         return Operator(int(about["operatorId"]), str(about["operatorName"]), stores, properties)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError("it is no description of an operator: cut, or changed") from None
@@ -105,7 +106,7 @@ def move_schema(checkpoint: DataPath, uri: str) -> None:
             remove_data(file)
             continue
         version, told = read_data_text(file).splitlines()
-        metadata = json.loads(told)
+        metadata = parse_json(told)
         for store in metadata["stateStoreInfo"]:
             store["stateSchemaFilePaths"] = [_move_path(path, uri) for path in store["stateSchemaFilePaths"]]
         if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
@@ -186,7 +187,7 @@ class _Reader:
     def schema(text: str) -> None:
         """Check that a text is JSON."""
         try:
-            json.loads(text)
+            parse_json(text)
         except ValueError:
             raise ValueError("a schema in it is no JSON: cut, or changed") from None
 

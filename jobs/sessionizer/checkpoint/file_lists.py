@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.checkpoint.batch_logs import list_begun_batches, read_planned_batch
 from sessionizer.checkpoint.log_entries import NOT_READ, source_entries
 from sessionizer.checkpoint.names import EVENTS, list_numbers, offset_log, source_log
+from sessionizer.errors import DamagedFile
 from sessionizer.home.data_access import data_exists, make_data_folder, read_data_text, remove_data, write_data_text
 from sessionizer.home.roots import uri_of
 
@@ -156,7 +157,10 @@ def _entries(
         part, is_whole = log / str(offset), False
         if not data_exists(part):
             part, is_whole = log / f"{offset}.compact", True
-        entries = source_entries(read_data_text(part))
+        try:
+            entries = source_entries(read_data_text(part))
+        except ValueError as error:
+            raise DamagedFile(uri_of(part), str(error)) from error
         found |= {
             str(entry["path"]): entry
             for entry in entries

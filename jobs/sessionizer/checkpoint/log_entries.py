@@ -5,10 +5,11 @@ Every function takes the text of one file. It raises ValueError with the problem
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.json_record import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,8 +80,8 @@ def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
     if end == NOT_READ:
         return name, None
     try:
-        found = json.loads(end)
-    except (ValueError, RecursionError):
+        found = parse_json(end)
+    except ValueError:
         raise ValueError(f"the offset of source {name} is no JSON") from None
     if isinstance(found, dict) and type(found.get(_OF_FILES, 0)) is not int:
         raise ValueError(f"the offset of source {name} is no number")
@@ -142,7 +143,7 @@ def _object(text: str) -> dict[str, Any]:
     if not text:
         raise ValueError("it is empty")
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         raise ValueError("it is no JSON: cut, or changed") from None
     if not isinstance(value, dict):

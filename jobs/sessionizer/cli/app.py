@@ -33,7 +33,7 @@ from sessionizer.cli.state_commands.seed import seed
 from sessionizer.cli.state_commands.switch import switch
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
-from sessionizer.cli.terminal import SILENCE, tell
+from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.control_root import CONTROL_VARIABLE
@@ -112,9 +112,17 @@ def everywhere(
 
 
 def main() -> None:
-    """Run the command line. An error of ours ends it with a message, a remedy and the error's exit code."""
+    """Run the command line. An error of ours ends it with a message, a remedy and the error's exit code.
+
+    So does a refusal by the operating system, of a file or of the output.
+    """
+    open_outputs()
     try:
         app(prog_name="sessionizer")
     except SessionizerError as error:
         tell(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        refused = translate_refusal(error)
+        tell(refused)
+        sys.exit(refused.exit_code)

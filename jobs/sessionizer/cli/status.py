@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -20,7 +19,7 @@ from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import all_streams, one_stream
-from sessionizer.home.clock import describe_duration, epoch_ms
+from sessionizer.home.clock import describe_duration, epoch_ms, moment_text
 from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:
@@ -158,8 +157,8 @@ def _watermark(beat: Heartbeat, now: int) -> str:
         return NOTHING
     if beat.is_drained:
         return "drained"
-    moment = datetime.fromtimestamp(beat.watermark_ms / 1000, UTC)
-    return f"{moment:%m-%d %H:%M:%S} ({describe_duration(now - beat.watermark_ms)})"
+    moment = moment_text(beat.watermark_ms).removesuffix(" UTC")[len("2026-") :]
+    return f"{moment} ({describe_duration(now - beat.watermark_ms)})"
 
 
 def _driver(seen: DriverStatus) -> str:

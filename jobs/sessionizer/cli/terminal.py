@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
@@ -13,7 +16,16 @@ import typer
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.pasted import CommandLine
 from sessionizer.cli.silence import SilenceTeller
-from sessionizer.errors import QueryFailed, SessionizerError, every_problem
+from sessionizer.errors import (
+    DamagedFile,
+    DiskFull,
+    NoWorkingFolder,
+    QueryFailed,
+    SessionizerError,
+    UnwritablePath,
+    every_problem,
+)
+from sessionizer.home.disk.disk_space import unreadable
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
 
@@ -24,8 +36,61 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 """Exit code of a command that Ctrl-C ended."""
+_NO_FILE: Final = {errno.EISDIR, errno.EINVAL, errno.ENOTDIR, errno.ELOOP}
+"""Numbers of errors about something else in the place of a file."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
+
+
+class _Output(io.TextIOWrapper):
+    """The standard output. It raises an error of ours if it takes nothing more, unless its reader has gone away."""
+
+    def write(self, text: str) -> int:
+        with self._named_failure():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._named_failure():
+            super().flush()
+
+    @contextmanager
+    def _named_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # Python flushes once more at its end
+            kind = DiskFull if error.errno == errno.ENOSPC else UnwritablePath
+            raise kind("the standard output", "the result", error.strerror or str(error)) from error
+
+
+def open_outputs() -> None:
+    """Make input and outputs usable: a closed one loses all, and one of few characters shows others as escapes."""
+    for number in (0, _STDOUT, _STDERR):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file that is opened would be taken for it
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(_STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if type(sys.stdout) is io.TextIOWrapper:
+        kept = {name: getattr(sys.stdout, name) for name in ("encoding", "line_buffering", "write_through")}
+        errors = "backslashreplace" if sys.stdout.errors == "strict" else sys.stdout.errors
+        sys.stdout = _Output(sys.stdout.detach(), errors=errors, **kept)
+
+
+def translate_refusal(error: OSError) -> SessionizerError:
+    """Return the error of ours for a refusal by the operating system that no code has foreseen."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return NoWorkingFolder()
+    if isinstance(error, PermissionError) and isinstance(error.filename, str):
+        return unreadable(Path(error.filename), error)
+    if isinstance(error.filename, str) and error.errno in _NO_FILE:
+        return DamagedFile(error.filename, error.strerror or str(error))
+    return SessionizerError(str(error))
 
 
 def say(line: str) -> None:
@@ -75,9 +140,10 @@ def start_spark(application: str, master: str | None, *, local_data: bool = True
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
     SILENCE.start()
+    signal.signal(signal.SIGINT, _end_at_once)
     with hide_airflows(os.environ), _children_print_on_stderr(), translate_failures(application):
         spark = spark_session(application, master, local_data=local_data)
-    signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
+    signal.signal(signal.SIGINT, _end_at_once)  # again: Spark's own talks to a JVM that is in the middle of a call
     return spark
 
 

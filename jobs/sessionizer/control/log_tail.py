@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.disk.bounded_log import BoundedLog
+from sessionizer.home.disk.local_files import open_regular
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def tail(path: Path, lines: int = LINES) -> list[str]:
 
 def _last_lines(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - READ_BYTES))
             text = file.read().decode(errors="replace")

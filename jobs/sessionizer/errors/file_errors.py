@@ -33,8 +33,33 @@ class UnwritablePath(TerminalError):
         return "give --to a folder that does not exist yet" if self.purpose == "the result" else None
 
 
-class DamagedFile(TerminalError):
-    """A control file at ``path`` that exists or must exist, but whose content is lost: ``cause``."""
+class UnreadablePath(TerminalError):
+    """``path`` may not be read by this process: ``cause``."""
+
+    exit_code = 13
+    title = "a path may not be read"
+    remedy = (
+        "run this as the user who owns the path. Or let this user read it: add the user to its group, and give the "
+        "group that right (`chmod g+rX`). Nothing is damaged"
+    )
+
+    def __init__(self, path: Path | str, cause: str) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"{path} may not be read: {cause}")
+
+
+class NoWorkingFolder(TerminalError):
+    """The folder in which the command was typed was deleted."""
+
+    title = "the current folder was deleted"
+    remedy = "choose a folder that exists (`cd`)"
+
+    def __init__(self) -> None:
+        super().__init__("the current folder is not there any more")
+
+
+class DamagedFile(TerminalError, ValueError):
+    """A file of ours or of Spark at ``path`` that exists or must exist, but whose content is lost: ``cause``."""
 
     exit_code = 17
     title = "a control file is damaged"
@@ -61,6 +86,21 @@ class DamagedFile(TerminalError):
             f"restore {self.path} from a copy. If you know that the stream's file is the spec that last ran, delete it "
             "instead: the next driver then records the stream's file"
         )
+
+
+class UnforeseenContent(TerminalError):
+    """A file of ``stream`` has content that no check expects: ``error`` arose when it was used."""
+
+    exit_code = 17
+    title = "a file of the stream has unexpected content"
+    remedy = (
+        "run `sessionizer bundle {error.stream}` and report this with its file. The log has the place. Restore the "
+        "file that was changed last from a copy"
+    )
+
+    def __init__(self, stream: str, error: Exception) -> None:
+        self.stream, self.error = stream, error
+        super().__init__(f"stream {stream!r} cannot be shown: {type(error).__name__}: {str(error)[:200]}")
 
 
 class ControlUnreachable(TransientError):

@@ -48,7 +48,7 @@ def advice_on(  # noqa: PLR0913  all that an advice depends on
         if told is not None:
             return told
     if seen.damage:
-        return f"damaged: {seen.damage[0]}"
+        return seen.damage[0]
     return _describe_driver(home, seen, supervised=supervised, is_watched=is_watched, is_drained=is_drained)
 
 

@@ -18,11 +18,13 @@ from sessionizer.counts import count_text
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import record_names, store_at
 from sessionizer.home.disk.bounded_log import KEPT
+from sessionizer.home.disk.local_files import open_regular
 from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.lineage.active import locate_data, read_lineage
 from sessionizer.redaction import HIDDEN, redact
 from sessionizer.stream_spec.loading.folder import spec_files
+from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,7 +114,8 @@ def _take(bundle: Bundle, what: str, add: Callable[[], None]) -> None:
 def _add_spec(bundle: Bundle, specs: Path, name: str) -> None:
     for file in spec_files(specs):
         if file.stem == name:
-            bundle.add(f"spec/{file.name}", file.read_text(encoding="utf-8", errors="replace"))
+            with open_regular(file) as opened:
+                bundle.add(f"spec/{file.name}", opened.read(MOST_BYTES).decode(errors="replace"))
 
 
 def _add_records(bundle: Bundle, home: StreamHome) -> None:
@@ -146,7 +149,7 @@ def _add_logs(bundle: Bundle, home: StreamHome) -> None:
 
 
 def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - LOG_BYTES))
         text = file.read().decode(errors="replace")

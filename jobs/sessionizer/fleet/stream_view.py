@@ -121,7 +121,7 @@ class StreamView:
     @property
     def damage_lines(self) -> list[str]:
         """Line for each damaged record, with the remedy."""
-        return [f"damaged: {error} → {remedy_for(error)}" for error in self.damages]
+        return [f"{error} → {remedy_for(error)}" for error in self.damages]
 
     @property
     def exit_code(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished, read_unfinished_of
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.waiting import what_follows
-from sessionizer.errors import DuplicateStream, SessionizerError, UnknownStream
+from sessionizer.errors import DuplicateStream, SessionizerError, UnforeseenContent, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.health.facts import has_looked
 from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.stream_spec.document.stream import StreamSpec
 
+log = logging.getLogger(__name__)
+
 
 def all_streams(
     platform: Path,
@@ -53,17 +57,17 @@ def all_streams(
     ``load`` reads a file, and ``read`` the records of its stream. They may keep what they read, and raise what
     ``load_stream`` and ``read_records`` raise.
 
-    The problem of a stream is in its view. Raises InvalidSpec if the folder, ControlUnreachable if the platform's home
-    cannot be listed.
+    The problem of a stream is in its view, and ends no other view. Raises InvalidSpec if the folder of specs cannot be
+    listed, ControlUnreachable or UnreadablePath if the platform's home cannot.
     """
     named = defaultdict(list)
     for file in spec_files(specs):
         named[file.stem].append(file)
     for name, files in named.items():
-        yield _view_files(name, files, platform, load, read)
+        yield _isolate(name, partial(_view_files, name, files, platform, load, read))
     for home in stream_homes(platform):
         if home.name not in named:
-            yield view_home(home)
+            yield _isolate(home.name, partial(view_home, home))
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
@@ -75,8 +79,8 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     files = spec_files(specs)
     named = [file for file in files if file.stem == name]
     if named:
-        return _view_files(name, named, platform, load_stream, read_records)
-    view = view_home(StreamHome.of(platform, name))
+        return _isolate(name, partial(_view_files, name, named, platform, load_stream, read_records))
+    view = _isolate(name, partial(view_home, StreamHome.of(platform, name)))
     if not view.is_listed:
         raise UnknownStream(name, {file.stem for file in files})
     return view
@@ -93,7 +97,24 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         home = StreamHome.of(platform, name)
         if not store_at(home.control).exists():
             raise
-        return view_home(home)
+        return _isolate(name, partial(view_home, home))
+
+
+def _isolate(name: str, view: Callable[[], StreamView]) -> StreamView:
+    """Return the view of stream ``name``, and one with the problem if the view cannot be made."""
+    try:
+        return view()
+    except SessionizerError as error:
+        return view_problem(name, error)
+    except Exception as error:
+        log.warning("stream %s cannot be shown", name, exc_info=error)
+        return view_problem(name, UnforeseenContent(name, error))
+
+
+def view_problem(name: str, error: SessionizerError) -> StreamView:
+    """Return a stream of which nothing is known but the problem."""
+    blind = StreamView(name=name, home=None, problem=error, advice=f"{error} → {remedy_for(error)}")
+    return replace(blind, facts=read_facts(blind, None, epoch_ms()))
 
 
 def view_spec(
@@ -219,8 +240,7 @@ def _view_files(
             now = epoch_ms()
             driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
         except SessionizerError as unseen:
-            blind = StreamView(name=name, home=None, problem=unseen, advice=told)
-            return replace(blind, facts=read_facts(blind, None, epoch_ms()))
+            return view_problem(name, unseen)
         view = StreamView(
             name=name,
             home=home,

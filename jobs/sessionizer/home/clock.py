@@ -43,7 +43,7 @@ def moment_of(text: str, field: str, otherwise: str = "") -> int:
 
 def clock_time(ms: int) -> str:
     """Format a moment (epoch ms) as hours, minutes and seconds in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")
+    return moment_text(ms)[-len("00:00:00 UTC") :]
 
 
 def describe_duration(milliseconds: int) -> str:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import ControlUnreachable
 from sessionizer.home.cached_value import ReadableStore, cache_reads
-from sessionizer.home.disk.disk_space import first_line, is_away, unwritable
-from sessionizer.home.disk.local_files import create_file, make_private, replace_file
+from sessionizer.home.disk.disk_space import first_line, is_away, unreadable, unwritable
+from sessionizer.home.disk.local_files import create_file, make_private, open_regular, replace_file
 from sessionizer.home.roots import uri_of
 from sessionizer.home.uri_store import UriStore
 
 if TYPE_CHECKING:
-    from sessionizer.errors import DiskFull, UnwritablePath
+    from sessionizer.errors import DiskFull, UnreadablePath, UnwritablePath
     from sessionizer.home.roots import ControlPath
 
 
@@ -58,7 +58,7 @@ class LocalStore:
 
     def read(self) -> bytes:
         """Read the file."""
-        with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123  a fifth faster than the path's own
+        with open_regular(self._path) as file:
             return file.read()
 
     def replace(self, content: bytes, *, durable: bool) -> None:
@@ -104,6 +104,8 @@ def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
         return []
 
 
-def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable:
-    """Return the error that says that ``path`` cannot be reached just now."""
+def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable | UnreadablePath:
+    """Return the error that says that ``path`` cannot be reached just now, or may not be read."""
+    if isinstance(error, PermissionError):
+        return unreadable(path, error)
     return ControlUnreachable(uri_of(path), error.strerror or first_line(error))

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from sessionizer.errors import SessionizerError, StoreUnreachable
+from sessionizer.errors import DamagedFile, SessionizerError, StoreUnreachable
 from sessionizer.home.disk.disk_space import first_line, is_away
-from sessionizer.home.disk.local_files import close_to_others
+from sessionizer.home.disk.local_files import close_to_others, open_regular
 from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
 from sessionizer.home.uri_store import require_listener, translate_to_os_error
 
@@ -144,19 +144,27 @@ def open_data(path: DataPath, mode: str = "rb") -> Iterator[BinaryIO]:
 
     Raises StoreUnreachable, OSError.
     """
-    with reaching(path), cast("Path", path).open(mode) as opened:
-        yield cast("BinaryIO", opened)
+    with reaching(path):
+        regular = isinstance(path, Path) and mode == "rb"
+        with open_regular(cast("Path", path)) if regular else cast("Path", path).open(mode) as opened:
+            yield cast("BinaryIO", opened)
 
 
 def read_data(path: DataPath) -> bytes:
     """Read a file. Raises StoreUnreachable, OSError."""
     with reaching(path):
-        return cast("Path", path).read_bytes()
+        if isinstance(path, Path):
+            with open_regular(path) as file:
+                return file.read()
+        return store_path(path).read_bytes()
 
 
 def read_data_text(path: DataPath) -> str:
-    """Read a text file. Raises StoreUnreachable, OSError, and ValueError if it is not UTF-8."""
-    return read_data(path).decode()
+    """Read a text file. Raises StoreUnreachable, OSError, and DamagedFile if it is not UTF-8."""
+    try:
+        return read_data(path).decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(uri_of(path), f"it is no text ({error.reason} at byte {error.start})") from error
 
 
 def write_data_text(path: DataPath, text: str) -> None:

@@ -7,7 +7,6 @@ put.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import shutil
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from sessionizer.errors import DamagedFile
 from sessionizer.home.data_access import (
     data_exists,
     is_folder,
@@ -23,14 +23,14 @@ from sessionizer.home.data_access import (
     open_data,
     reaching,
     read_data,
-    read_data_text,
     write_data_text,
 )
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.disk_space import is_away
 from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.json_file import Reading, failed_reading, format_json, parse_object, write_json
-from sessionizer.home.roots import ON_HADOOP, store_path
+from sessionizer.home.json_record import parse_json
+from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,6 +47,8 @@ DELTA_LOG: Final = "_delta_log"
 _COMMIT: Final = re.compile(r"(\d{20})\.json$")
 """Pattern of a commit in the log of a Delta table. Delta's protocol fixes it: a file each, with an action a line."""
 
+_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {"add": {"path": str}, "txn": {"appId": str, "version": int}}
+"""Types of the fields of actions that are read here."""
 _A_FILE: Final = "a file of the data root"
 _KEEPS_FOLDER: Final = ".folder"
 
@@ -222,8 +224,21 @@ def commit_at(table: DataPath, version: int) -> DataPath:
 
 
 def read_actions(commit: DataPath) -> list[dict[str, Any]]:
-    """Read the actions of a commit. Raises OSError, ValueError."""
-    return [json.loads(line) for line in read_data_text(commit).splitlines() if line.strip()]
+    """Read the actions of a commit. Raises OSError, and DamagedFile for one that was cut or changed."""
+    try:
+        actions = [parse_json(line) for line in read_data(commit).splitlines() if line.strip()]
+    except ValueError as error:
+        raise DamagedFile(uri_of(commit), f"not JSON ({error})") from error
+    if not actions or not all(isinstance(each, dict) and all(map(_is_action, each.items())) for each in actions):
+        raise DamagedFile(uri_of(commit), "it is no list of Delta's actions")
+    return actions
+
+
+def _is_action(named: tuple[str, Any]) -> bool:
+    """Whether an action has the fields that are read here."""
+    name, about = named
+    types = _FIELDS.get(name, {})
+    return isinstance(about, dict) and all(isinstance(about.get(field), types[field]) for field in types)
 
 
 def list_added_files(actions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

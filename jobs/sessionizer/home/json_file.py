@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from sessionizer.errors import ControlUnreachable, DamagedFile
+from sessionizer.errors import ControlUnreachable, DamagedFile, UnreadablePath
 from sessionizer.home.control_store import store_at
-from sessionizer.home.disk.disk_space import first_line
-from sessionizer.home.json_record import add_stamp, unknown_format
+from sessionizer.home.disk.disk_space import first_line, unreadable
+from sessionizer.home.json_record import add_stamp, parse_json, unknown_format
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
@@ -28,14 +28,18 @@ ATTEMPT: Final = "attempt"
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[Content]):
-    """The content of a file. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``.
+    """The content of a file. Absent: both None. ``error``: why its content is unknown.
 
-    ``away``: the content is unknown, because the file cannot be reached just now.
+    It is damaged, may not be read, or cannot be reached just now.
     """
 
     value: Content | None = None
-    damage: str | None = None
-    away: bool = False
+    error: DamagedFile | UnreadablePath | ControlUnreachable | None = None
+
+    @property
+    def damage(self) -> str | None:
+        """The error in words."""
+        return None if self.error is None else str(self.error)
 
 
 def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool = True) -> None:
@@ -69,22 +73,27 @@ def examine_json(path: ControlPath) -> Reading[JsonObject]:
         return Reading()
     except OSError as error:
         return failed_reading(path, error, away=store_at(path).is_away(error))
+    except ValueError as error:  # a NUL in its name
+        return Reading(error=DamagedFile(uri_of(path), str(error)))
     return parse_object(path, content)
 
 
 def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
     """Return the reading of a file that exists and cannot be read because of ``error``."""
-    return Reading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
+    if isinstance(error, PermissionError):
+        return Reading(error=unreadable(path, error))
+    kind = ControlUnreachable if away else DamagedFile
+    return Reading(error=kind(uri_of(path), error.strerror or first_line(error)))
 
 
 def parse_object(path: DataPath, content: bytes) -> Reading[JsonObject]:
     """Parse the ``content`` of ``path`` into an object."""
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        return Reading(damage=f"{uri_of(path)}: not JSON ({error})")
+        value = parse_json(content)
+    except ValueError as error:
+        return Reading(error=DamagedFile(uri_of(path), f"not JSON ({error})"))
     if not isinstance(value, dict):
-        return Reading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
+        return Reading(error=DamagedFile(uri_of(path), f"it holds {type(value).__name__}, not an object"))
     return Reading(value=value)
 
 
@@ -96,12 +105,6 @@ def format_json(value: Mapping[str, object]) -> bytes:
 def read_json(path: ControlPath) -> JsonObject | None:
     """Return the object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
     return examine_json(path).value
-
-
-def unreadable(path: ControlPath, reading: Reading[Any]) -> ControlUnreachable | DamagedFile:
-    """Return the error for a ``reading`` with a damage."""
-    kind = ControlUnreachable if reading.away else DamagedFile
-    return kind(uri_of(path), (reading.damage or "").removeprefix(f"{uri_of(path)}: "))
 
 
 @contextmanager
@@ -156,14 +159,14 @@ class RecordFile(Generic[Record]):
         """Read the record. The result tells an absent file from a damaged one. Never raises."""
         reading = examine_json(self.path)
         if reading.value is None:
-            return Reading(damage=reading.damage, away=reading.away)
+            return Reading(error=reading.error)
         damage = unknown_format(reading.value, self.kind.FORMAT)
         if damage is not None:
-            return Reading(damage=f"{uri_of(self.path)}: {damage}")
+            return Reading(error=DamagedFile(uri_of(self.path), damage))
         try:
             return Reading(value=self.kind.from_json(reading.value))
         except ValueError as error:
-            return Reading(damage=f"{uri_of(self.path)}: {error}")
+            return Reading(error=DamagedFile(uri_of(self.path), str(error)))
 
     def read(self) -> Record | None:
         """Return the record, or None if it is absent or damaged. Never raises."""
@@ -172,11 +175,11 @@ class RecordFile(Generic[Record]):
     def require(self) -> Record | None:
         """Return the record, or None if it is absent. For files whose loss must not pass for absence.
 
-        Raises DamagedFile, and ControlUnreachable if the file cannot be reached just now.
+        Raises DamagedFile, UnreadablePath, and ControlUnreachable if the file cannot be reached just now.
         """
         reading = self.examine()
-        if reading.damage is not None:
-            raise unreadable(self.path, reading)
+        if reading.error is not None:
+            raise reading.error
         return reading.value
 
     def write(self, record: Record) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.roots import uri_of
@@ -90,6 +90,41 @@ def require_known_format(path: DataPath, content: Mapping[str, object], newest: 
 
 
 JsonObject: TypeAlias = "dict[str, Any]"
+_WORD: Final = 64
+"""Bits of a whole number in a file of ours."""
+Moment: TypeAlias = Annotated[int, range(253_402_300_800_000)]
+"""Epoch ms of a year up to 9999: the times that a clock shows and a text can have."""
+
+
+def parse_json(content: bytes | str) -> Any:  # noqa: ANN401  any JSON
+    """Parse JSON that a program has written. Raises ValueError.
+
+    Refuses numbers that are not finite or have more than 64 bits, which Python's parser takes. Half a character, which
+    Python's writer lets through, becomes a question mark, because no output could show it.
+    """
+    text = content if isinstance(content, str) else content.decode()
+    try:
+        value = _PARSER.decode(text)
+        if "\\ud" in text.lower():
+            value = _PARSER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace").decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > _WORD or (number := int(text)).bit_length() >= _WORD:
+        raise ValueError(f"{text[:_WORD]} is no number of {_WORD} bits")
+    return number
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:_WORD]} is no finite number")
+    return number
+
+
+_PARSER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_finite)
 
 
 class UnfitValue(ValueError):
@@ -145,19 +180,30 @@ def _encode(value: object) -> object:
 
 @cache
 def _hints(kind: type[JsonRecord]) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind)
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 def _allows_none(hint: Any) -> bool:  # noqa: ANN401 - type hints have no common type
-    return hint is Any or (isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint))
+    return hint is Any or types.NoneType in typing.get_args(hint)
+
+
+def _narrow(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the type of ``hint`` for a value that is not null. Raises UnfitValue for a number out of its range."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    if typing.get_origin(hint) is not Annotated:
+        return hint
+    kind, allowed = typing.get_args(hint)
+    if type(found) is int and found not in allowed:
+        raise UnfitValue(f"{name} is {found}, which is not from {allowed.start} to {allowed.stop - 1}")
+    return kind
 
 
 def _decode(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
     """Parse the value of field ``name``. Raises UnfitValue, and ValueError for an unknown value of an enum."""
     if hint is Any or (found is None and _allows_none(hint)):
         return found
-    if isinstance(hint, types.UnionType):
-        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    hint = _narrow(name, hint, found)
     kind = typing.get_origin(hint) or hint
     if issubclass(kind, StrEnum) and isinstance(found, str):
         return kind(found)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from xxhash import xxh32_intdigest
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says
 from sessionizer.checkpoint.state_files import CHECKSUM
+from sessionizer.home.json_record import parse_json
 
 if TYPE_CHECKING:
     from sessionizer.checkpoint.files import Files
@@ -87,7 +87,7 @@ def _wrong_zip(content: bytes) -> str | None:
 def spark_says(content: bytes, checksum: bytes) -> str | None:
     """Compare ``content`` with Spark's file beside it. None if it fits. Raises ValueError if that file is damaged."""
     try:
-        told: dict[str, Any] = json.loads(checksum)
+        told: dict[str, Any] = parse_json(checksum)
         algorithm, value, length = told["algorithm"], int(told["value"]), int(told["mainFileSize"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise ValueError("it is no checksum") from None

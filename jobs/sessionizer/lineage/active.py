@@ -13,7 +13,7 @@ from sessionizer.home.data_files import list_names, make_listed_folder
 from sessionizer.home.data_reach import translate_refusal
 from sessionizer.home.disk.local_files import close_to_others
 from sessionizer.home.json_file import have_folder
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import is_identifier, mint_id
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import data_root, uri_of
@@ -37,7 +37,7 @@ class Lineage(JsonRecord):
     """The id of a checkpoint's life, its birth (epoch ms), and the lineage its first state came from."""
 
     lineage: str
-    created_at: int
+    created_at: Moment
     parent: str | None = None
 
 

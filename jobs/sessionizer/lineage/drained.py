@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import StreamDrained
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class DrainRecord(JsonRecord):
     """Times (epoch ms) of a drain and its last ``batch_id``. Without ``over_at`` the next run finishes it."""
 
-    begun_at: int
-    over_at: int | None = None
+    begun_at: Moment
+    over_at: Moment | None = None
     batch_id: int | None = None
 
     @property

@@ -59,7 +59,22 @@ class LineageSpec:
             raise UnfitValue("it lacks the spec, or what belongs to it")
         if not (isinstance(former, list) and all(folder is None or isinstance(folder, str) for folder in former)):
             raise UnfitValue("its former_sinks are no list of folders")
+        _require_shape(document)
         return cls(document, since, desired_at, tuple(former))
+
+
+def _require_shape(document: Mapping[str, Any]) -> None:
+    """Check the parts of a recorded spec that are compared with those of the file. Raises UnfitValue."""
+    for name in ("source", "mapping", "rules", "sink"):
+        if not isinstance(document.get(name, {}), dict):
+            raise UnfitValue(f"{name} of its spec is {document[name]!r}, not an object")
+    mapping = document.get("mapping", {})
+    payload = mapping.get("payload", {})
+    if not isinstance(payload, dict):
+        raise UnfitValue(f"mapping.payload of its spec is {payload!r}, not an object")
+    for name, text in {**mapping, "payload": None, **payload}.items():
+        if not isinstance(text, str | None):
+            raise UnfitValue(f"mapping.{name} of its spec is {text!r}, not an expression")
 
 
 SPEC_FILE: Final = LineageFile("spec.json", LineageSpec)

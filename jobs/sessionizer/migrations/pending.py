@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import MigrationRefused
-from sessionizer.home.json_record import JsonRecord, typed_digest
+from sessionizer.home.json_record import JsonRecord, Moment, typed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class AppliedMigration(JsonRecord):
 
     id: str
     digest: str
-    at: int = 0
+    at: Moment = 0
 
 
 def migration_digest(migration: Migration) -> str:

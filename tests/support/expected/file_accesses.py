@@ -14,7 +14,8 @@ _watching: list[list[str]] = []
 
 
 def _note(event: str, facts: tuple[Any, ...]) -> None:
-    if _watching and event in _VERBS:
+    # a file that is open already is opened again by its number
+    if _watching and event in _VERBS and not isinstance(facts[0], int):
         _watching[-1].append(f"{_VERBS[event]} {facts[0]}")
 
 

@@ -21,6 +21,8 @@ from support.processes.fabricated_platform import Platform
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fastapi import FastAPI
+
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
 ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
 
@@ -29,7 +31,13 @@ def ask(
     platform: Platform, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
 ) -> httpx.Response:
     """The answer to a request, without a server."""
-    app = create_page_alone(platform.home, platform.streams, TOKEN)
+    return ask_application(create_page_alone(platform.home, platform.streams, TOKEN), path, host=host, headers=headers)
+
+
+def ask_application(
+    app: FastAPI, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
+) -> httpx.Response:
+    """The answer of an application."""
 
     async def call() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client:

@@ -233,7 +233,7 @@ def test_damage_is_shown(platform: Platform) -> None:
     home = platform.add("visits")
     platform.drive("visits")
     (home.control / "heartbeat.json").write_text("{")
-    assert "visits: damaged: " in platform.call("status").stdout
+    assert "is damaged: not JSON" in platform.call("status").stdout
 
 
 def test_an_unknown_stream(platform: Platform) -> None:

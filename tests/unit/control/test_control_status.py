@@ -238,7 +238,7 @@ def test_damage_is_reported_not_raised(home: StreamHome) -> None:
         (home.control / name).write_text("{")
     observation = read_driver(home, epoch_ms())
     assert observation.state is State.STARTING
-    assert [line.split(":")[0].rsplit("/", 1)[1] for line in observation.damage] == [
+    assert [line.split()[0].rsplit("/", 1)[1] for line in observation.damage] == [
         "desired.json",
         "heartbeat.json",
         "exit.a.json",

@@ -29,7 +29,14 @@ class Maker:
 
     def look(self) -> tuple[object, ...]:
         there, absent = examine_json(self.folder / "there.json"), examine_json(self.folder / "absent.json")
-        return there, absent, record_names(self.folder / "operations"), store_at(self.folder / "batches").exists()
+        return (
+            there.value,
+            there.damage,
+            absent.damage,
+            absent.value,
+            record_names(self.folder / "operations"),
+            store_at(self.folder / "batches").exists(),
+        )
 
     def make(self) -> tuple[object, ...]:
         self.made += 1

@@ -102,8 +102,8 @@ def test_a_store_that_does_not_listen_is_told_at_once(reviewed: Reviewed) -> Non
         taken.bind(("127.0.0.1", 0))
         folder = control_root_at(f"hdfs://127.0.0.1:{taken.getsockname()[1]}/control")
         reading = examine_json(folder / "lease.json")
-        assert reading.away
-        assert "Connection refused" in (reading.damage or "")
+        assert isinstance(reading.error, ControlUnreachable)
+        assert "Connection refused" in str(reading.error)
         with pytest.raises(ControlUnreachable) as raised:
             write_json(folder / "lease.json", {})
         reviewed(raised.value, port=taken.getsockname()[1])
@@ -117,7 +117,7 @@ def test_a_store_that_keeps_silent_is_not_waited_for_for_long(monkeypatch: pytes
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         folder = control_root_at(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/control")
-        assert examine_json(folder / "lease.json").away
+        assert isinstance(examine_json(folder / "lease.json").error, ControlUnreachable)
 
 
 def control_root_at(uri: str) -> ControlPath:

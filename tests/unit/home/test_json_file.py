@@ -45,4 +45,4 @@ def test_an_absent_file_is_not_a_damaged_one(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_is_a_damaged_one(tmp_path: Path) -> None:
-    assert examine_json(tmp_path).damage == f"{tmp_path}: Is a directory"
+    assert examine_json(tmp_path).damage == f"{tmp_path} is damaged: it is a folder, no regular file"

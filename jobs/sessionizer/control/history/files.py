@@ -101,7 +101,7 @@ def _parse_hour(file: ControlPath, content: bytes) -> tuple[Sample, ...]:
     """Parse an hour, once: only the newest one changes, and a page asks for all of them every few seconds."""
     told = parse_object(file, content).value or {}
     names, rows = told.get(_FIELDS), told.get(_SAMPLES)
-    if not isinstance(names, list) or not isinstance(rows, list):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not isinstance(rows, list):
         return ()
     found: list[Sample] = []
     for row in rows:

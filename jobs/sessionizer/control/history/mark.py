@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redact_and_cut
 
@@ -47,7 +47,7 @@ class Mark(JsonRecord):
     """
 
     kind: MarkKind
-    at: int = field(default_factory=epoch_ms)
+    at: Moment = field(default_factory=epoch_ms)
     what: str = ""
     text: str = ""
     lineage: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import MINUTE
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ class Sample(JsonRecord):
     ``straggler`` is the last one of the minute (``sessionizer.control.history.straggler``).
     """
 
-    at: int
+    at: Moment
     lineage: str | None = None
     batch_id: int | None = None
     batches: int = 0

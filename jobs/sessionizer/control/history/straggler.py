@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.clock import MINUTE
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ class Straggler(JsonRecord):
 
     kind: StragglerKind
     name: str
-    since: int
+    since: Moment
     batches: int = 1
     took_ms: int | None = None
     batch_ms: int | None = None

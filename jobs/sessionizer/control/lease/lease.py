@@ -53,8 +53,8 @@ class Lease:
         newest = highest_token(self.home)
         if newest == self.token:
             reading = lease_file(self.home, newest).examine()
-            if reading.damage is not None:
-                raise ControlUnreachable(uri_of(self.home.leases), reading.damage)
+            if reading.error is not None:
+                raise ControlUnreachable(uri_of(self.home.leases), str(reading.error))
             # The record is compared too: a control directory that was removed and made anew counts from 1 again.
             if reading.value == self.record:
                 return

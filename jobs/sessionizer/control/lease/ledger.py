@@ -39,7 +39,7 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
         reading = file.examine()
         if reading.value is not None:
             return reading.value
-        if reading.damage is not None:
+        if reading.error is not None:
             with suppress(OSError):
                 return LeaseRecord(token, store_at(file.path).changed_at_ms())
             return LeaseRecord(token, 0)

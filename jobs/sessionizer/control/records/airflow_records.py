@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ class SupervisionRecord(JsonRecord):
     failures: int = 0
     attempts: int = 0
     last_failure: str = ""
-    last_failure_ms: int = 0
+    last_failure_ms: Moment = 0
     cause: str | None = None
     remedy: str = ""
-    restart_at: int = 0
+    restart_at: Moment = 0
     counted_uid: str | None = None
     settled_uid: str | None = None
-    waiting_since: int | None = None
-    unseen_since: int | None = None
-    unseen_beat: int | None = None
+    waiting_since: Moment | None = None
+    unseen_since: Moment | None = None
+    unseen_beat: Moment | None = None
     waiting_told: bool = False
     given_up: bool = False
     false_starts: int = 0
@@ -63,7 +63,7 @@ class WatchRecord(JsonRecord):
     max_tries: int = 0
     clears: int = 0
     ended: bool = False
-    until: int = 0
+    until: Moment = 0
     streams: str | None = None
     bundle: str | None = None
 
@@ -111,10 +111,10 @@ class Health(JsonRecord):
     A supervisor last looked at ``looked_at``, give or take a minute. Earlier releases noted none.
     """
 
-    worked_at: int
+    worked_at: Moment
     ailment: Problem | None = None
-    since: int | None = None
-    looked_at: int | None = None
+    since: Moment | None = None
+    looked_at: Moment | None = None
 
 
 HEALTH_FILE: Final = ControlFile("health.json", Health, durable=False)
@@ -128,7 +128,7 @@ class PauseRecord(JsonRecord):
     """
 
     paused: bool
-    at: int
+    at: Moment
     taken: str = ""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_file import Reading
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Desired(JsonRecord):
     """
 
     state: DesiredState
-    at: int = 0
+    at: Moment = 0
     by: str = ""
     why: str = ""
     approved: str | None = None
@@ -98,7 +98,7 @@ def examine_desired(home: StreamHome) -> Reading[Desired]:
     """Read the desired state. The result tells an absent file from a damaged one. Never raises."""
     written, by_user = DESIRED_FILE.of(home).examine(), USER_FILE.of(home).examine()
     for reading in (written, by_user):
-        if reading.damage is not None:
+        if reading.error is not None:
             return reading
     return Reading(value=_newest(written.value, by_user.value))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at, unreachable
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redact_and_cut
 
@@ -36,7 +36,7 @@ class ExitRecord(JsonRecord):
     """The end of driver ``uid`` at ``at`` (epoch ms). ``terminal`` means that a restart cannot help."""
 
     uid: str
-    at: int
+    at: Moment
     outcome: ExitOutcome
     terminal: bool = False
     error_type: str | None = None
@@ -61,7 +61,7 @@ class StopRequest(JsonRecord):
     """A request to stop driver ``uid``, since ``at`` (epoch ms), and the reason."""
 
     uid: str
-    at: int
+    at: Moment
     why: str
 
 

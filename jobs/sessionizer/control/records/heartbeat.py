@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from sessionizer.control.history.straggler import Straggler
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 YEAR_9999_MS: Final = 253_370_764_800_000
@@ -40,12 +40,12 @@ class Heartbeat(JsonRecord):
     """
 
     uid: str
-    at: int
-    started_at: int
+    at: Moment
+    started_at: Moment
     phase: Phase
     lineage: str | None = None
     batch_id: int | None = None
-    batch_at: int | None = None
+    batch_at: Moment | None = None
     batch_ms: int | None = None
     input_rows: int | None = None
     rows_per_second: float | None = None
@@ -69,11 +69,11 @@ class Heartbeat(JsonRecord):
     source_lag: int | None = None
     spark_ui: str | None = None
     """Address of the driver's Spark UI, if it has one."""
-    progress_at: int | None = None
+    progress_at: Moment | None = None
     """Time of the driver's last progress: a step of its start, a further task, record or batch, or no batch due."""
     running_batch: int | None = None
     """The batch under way. None between two batches, and for one without an id so far."""
-    running_since: int | None = None
+    running_since: Moment | None = None
     running_tasks: int | None = None
     """Tasks of the batch's jobs under way. A batch has several jobs, one after the other."""
     running_tasks_done: int | None = None

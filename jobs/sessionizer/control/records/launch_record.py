@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.errors import HomeNotShared
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class LaunchRecord(JsonRecord):
     """
 
     uid: str
-    at: int
+    at: Moment
     log: str
     python: str | None = None
     pid: int | None = None
@@ -43,7 +43,7 @@ class LaunchRecord(JsonRecord):
     namespace: str | None = None
     master: str | None = None
     submission: str | None = None
-    ended_at: int | None = None
+    ended_at: Moment | None = None
 
     def add_process(self, process: ProcessIdentity) -> LaunchRecord:
         """Return the same launch with its process, which now exists."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.home.json_file import RecordFile
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LeaseRecord(JsonRecord):
     """
 
     token: int
-    acquired_at: int
+    acquired_at: Moment
     uid: str | None = None
     pid: int | None = None
     process_started: int | None = None
@@ -39,7 +39,7 @@ class LeaseRecord(JsonRecord):
     boot_id: str | None = None
     pid_namespace: str | None = None
     vacancy: Vacancy | None = None
-    vacated_at: int | None = None
+    vacated_at: Moment | None = None
 
     @property
     def process(self) -> ProcessIdentity | None:

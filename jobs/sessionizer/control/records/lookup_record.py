@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.clock import MINUTE
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import is_local
 
@@ -32,7 +32,7 @@ class Question(JsonRecord):
     """A question about the open sessions of ``key``, ``at`` then (epoch ms)."""
 
     key: str
-    at: int
+    at: Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Answer(JsonRecord):
     none.
     """
 
-    at: int
+    at: Moment
     key: str
     lineage: str | None = None
     batch_id: int | None = None

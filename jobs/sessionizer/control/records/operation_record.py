@@ -18,7 +18,7 @@ from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.json_file import Record, RecordFile, have_folder
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.home.roots import uri_of
 from sessionizer.redaction import redact
@@ -80,9 +80,9 @@ class OperationRecord(JsonRecord):
     lineage_from: str
     batch_from: int
     wanted: DesiredState
-    begun_at: int
+    begun_at: Moment
     step: OperationStage = OperationStage.APPROVED
-    step_at: int
+    step_at: Moment
     lineage_to: str | None = None
     seconds: str = ""
     counts: str = ""
@@ -90,7 +90,7 @@ class OperationRecord(JsonRecord):
     options: str = ""
     outcome: Ending | None = None
     failure: str | None = None
-    failed_at: int | None = None
+    failed_at: Moment | None = None
     decided: Mapping[str, Any] = field(default_factory=dict)
     abandoned_by: str | None = None
 
@@ -180,7 +180,7 @@ class PlanRecord(JsonRecord):
     digest: str
     possible: bool
     text: str
-    made_at: int
+    made_at: Moment
     options: str = ""
     decided: Mapping[str, Any] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class PartitionPosition(JsonRecord):
 class PositionsRecord(JsonRecord):
     """The positions of the source at ``at`` (epoch ms), after the batch ``batch_id`` of ``lineage``."""
 
-    at: int
+    at: Moment
     lineage: str | None = None
     batch_id: int | None = None
     partitions: tuple[PartitionPosition, ...] = ()

@@ -29,7 +29,7 @@ def judge_driver(facts: HealthFacts) -> UnhealthyPart | None:
             HealthWord.UNKNOWN, "unreadable", facts.unseen or "its records cannot be read", None, facts.advice
         )
     if seen.damage or facts.damage:
-        what = f"damaged: {seen.damage[0] if seen.damage else facts.damage}"
+        what = str(seen.damage[0] if seen.damage else facts.damage)
         return _driver(HealthWord.UNKNOWN, "damaged_record", what, None, _how(facts))
     if seen.desired.state is DesiredState.MAINTENANCE or facts.unfinished is not None:
         return None  # the command has the stream: a rule of supervision judges it

@@ -6,11 +6,13 @@ Delta's files have no index by key or id, so a rare key needs a look at all of t
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.errors import LookupNotInstalled
+from sessionizer.errors import DamagedFile, LookupNotInstalled
+from sessionizer.home.disk.disk_space import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,15 +118,27 @@ class TableScan:
     def visit(self, visit: Callable[[DataFile], bool | None], wanted: pads.Expression | None = None) -> ScanResult:
         """Call ``visit`` with each file, the newest first, until it returns False. Return how many were read.
 
-        Raises OSError.
+        Raises DamagedFile, OSError.
         """
-        files = self.files(wanted)
-        for number, file in enumerate(files):
-            if time.monotonic() > self.deadline:
-                return ScanResult(read=number, files=len(files))
-            if visit(file) is False:
-                break
+        with self._named_damage():
+            files = self.files(wanted)
+            for number, file in enumerate(files):
+                if time.monotonic() > self.deadline:
+                    return ScanResult(read=number, files=len(files))
+                if visit(file) is False:
+                    break
         return ScanResult(read=len(files), files=len(files))
+
+    @contextmanager
+    def _named_damage(self) -> Iterator[None]:
+        """Raise DamagedFile for what the packages say of a cut log or data file."""
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415  an extra
+        from pyarrow import ArrowException  # noqa: PLC0415
+
+        try:
+            yield
+        except (DeltaError, ArrowException) as error:
+            raise DamagedFile(self.location, first_line(error)[:300]) from error
 
     def files(self, wanted: pads.Expression | None) -> list[DataFile]:
         """Return the data files that may have ``wanted`` rows, the newest first. Raises OSError."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, UnreadablePath, UnwritablePath
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from sessionizer.home.roots import ControlPath, DataPath
 
 LEAST_ROOM: Final = 1024 * 1024
 """Bytes that a batch needs at least for its checkpoint and tables. With less, the next batch cannot be written."""
@@ -45,6 +50,29 @@ def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreach
         return ControlUnreachable(path, error.strerror or str(error))
     kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
     return kind(path, purpose, error.strerror or first_line(error))
+
+
+def unreadable(path: ControlPath | DataPath, error: PermissionError) -> UnreadablePath:
+    """Return the error for a ``path`` that this process may not read: what forbids it, and to whom."""
+    shown = uri_of(path)
+    for place in (path, *path.parents) if isinstance(path, Path) else ():
+        try:
+            found = place.stat()
+        except PermissionError:
+            continue  # the folder in which it is cannot be entered
+        except OSError:
+            break
+        rights = f"{stat.filemode(found.st_mode)} {user_name(found.st_uid)}"
+        return UnreadablePath(shown, f"{place} is {rights}, and this process runs as {user_name(os.geteuid())}")
+    return UnreadablePath(shown, error.strerror or first_line(error))
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number of one that this machine does not know."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def first_line(error: Exception) -> str:

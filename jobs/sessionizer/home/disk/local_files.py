@@ -7,9 +7,12 @@ operator sets the mode of their folder.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from stat import S_IMODE, S_IRWXO, S_IWOTH
 from typing import TYPE_CHECKING, Final
@@ -20,6 +23,27 @@ if TYPE_CHECKING:
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 """Suffix of hidden files that are not complete yet."""
+_KINDS: Final = (
+    ("a folder", stat.S_ISDIR), ("a pipe", stat.S_ISFIFO), ("a socket", stat.S_ISSOCK), ("a device", stat.S_ISCHR),
+    ("a device", stat.S_ISBLK),
+)  # fmt: skip
+
+
+def file_kind(mode: int) -> str | None:
+    """Return the kind of a file with this ``mode``, None for a regular file."""
+    return None if stat.S_ISREG(mode) else next((name for name, is_one in _KINDS if is_one(mode)), "no regular file")
+
+
+def open_regular(path: Path) -> FileIO:
+    """Open a file to read it, without a buffer. Raises OSError for anything but a regular file, and never waits.
+
+    To open a pipe waits for its writer, to read a device may have no end, and to open one may have effects.
+    """
+    kind = file_kind(os.stat(path).st_mode)  # noqa: PTH116  a fifth faster than the path's own
+    if kind is not None:
+        raise OSError(errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, no regular file", str(path))
+    # not to wait for a pipe that has replaced the file since then
+    return FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:

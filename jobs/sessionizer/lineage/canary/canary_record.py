@@ -13,7 +13,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.json_record import UNSTAMPED, JsonRecord
+from sessionizer.home.json_record import UNSTAMPED, JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, examine_active
 from sessionizer.lineage.batch_log import BatchLog
@@ -42,12 +42,12 @@ class Course(JsonRecord):
 
     verb: str
     owner: str
-    begun_at: int
+    begun_at: Moment
     before: str | None = None
     drivers: str = ""
     outcome: CanaryOutcome | None = None
     reason: str | None = None
-    decided_at: int | None = None
+    decided_at: Moment | None = None
     by: str | None = None
     """User who promoted the lineage, whatever was found."""
 
@@ -108,9 +108,9 @@ class Promotion(JsonRecord):
     A lineage that is changed in place has a canary more than once.
     """
 
-    begun_at: int
+    begun_at: Moment
     by: str
-    at: int
+    at: Moment
 
     def applied_to(self, canary: CanaryRecord) -> CanaryRecord:
         """Return the ``canary`` as promoted, if it is the one that was promoted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.control.plan_changes import list_differences
 from sessionizer.core.wire import rows
-from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
+from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_access import make_data_folder, make_private_data
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
@@ -92,8 +92,8 @@ class HistoryReader:
         call before had another decision to carry out.
         """
         known = examine_data_json(folder / f"{_TAKEN}.json")
-        if known.damage is not None:
-            raise DamagedFile(uri_of(folder / f"{_TAKEN}.json"), known.damage)
+        if known.error is not None:
+            raise known.error
         if known.value is None:
             remove_tree(folder)
             own = mint_id(epoch_ms())

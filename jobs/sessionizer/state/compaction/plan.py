@@ -9,7 +9,7 @@ from sessionizer.control.records.operation_record import pending_operation, requ
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.home.clock import describe_duration
 from sessionizer.home.home_identity import owner_name
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import TABLES
 from sessionizer.home.record_file import ControlFile
 from sessionizer.lineage.active import active_lineage
@@ -62,7 +62,7 @@ class CompactionPlan:
 class CompactionRecord(JsonRecord):
     """The last compaction that came to its end. It began ``at`` (epoch ms)."""
 
-    at: int
+    at: Moment
 
 
 COMPACTION_FILE: Final = ControlFile("compaction.json", CompactionRecord)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import HOUR
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.stream_spec.document.duration import MILLISECONDS_OF
 from sessionizer.stream_spec.document.stream import WEEK
 
@@ -31,7 +31,7 @@ class NeededVersion:
     """A savepoint ``id`` that needs the files which a table had at ``since`` (epoch ms)."""
 
     id: str
-    since: int
+    since: Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sessionizer.checkpoint.batch_logs import (
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.checkpoint_record import (
@@ -60,7 +60,7 @@ class CommittedBatch:
 
     lineage: str
     batch_id: int
-    batch_at: int
+    batch_at: Moment
     watermark_ms: int
     position: Position
     seen_files: tuple[SeenFile, ...]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import active_lineage, require_lineage
@@ -33,7 +33,7 @@ class Origin(JsonRecord):
     """
 
     verb: str
-    at: int
+    at: Moment
     parent: str | None = None
     batch_id: int = NO_BATCH
     savepoint: str | None = None

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.data_files import commit_at, commits_of, read_actions
-from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ class TableChange(JsonRecord):
     table: str
     version: int
     operation: str
-    at: int
+    at: Moment
 
     def __str__(self) -> str:
         """Format the change as text."""

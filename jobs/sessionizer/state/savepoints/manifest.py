@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import examine_data_json, publish_json
-from sessionizer.home.json_record import JsonRecord, add_stamp, json_digest, require_known_format
+from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
@@ -111,8 +111,8 @@ class Manifest(JsonRecord):
     owner: str
     lineage: str
     batch_id: int
-    batch_at: int
-    made_at: int
+    batch_at: Moment
+    made_at: Moment
     live: bool
     checkpoint_format: int
     revision: str
@@ -170,8 +170,8 @@ def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
 def read_manifest(home: SavepointHome) -> Manifest | None:
     """Read the manifest, None if there is none. Raises DamagedFile if it was changed, or is too new."""
     reading = examine_data_json(home.manifest)
-    if reading.damage is not None:
-        raise DamagedFile(uri_of(home.manifest), reading.damage)
+    if reading.error is not None:
+        raise reading.error
     if reading.value is None:
         return None
     require_known_format(home.manifest, reading.value, FORMAT)

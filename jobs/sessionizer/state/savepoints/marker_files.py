@@ -12,7 +12,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_access import data_exists, make_private_data, remove_data
 from sessionizer.home.data_files import examine_data_json, list_entries, publish_json
 from sessionizer.home.data_reach import translate_refusal
-from sessionizer.home.json_record import JsonRecord, add_stamp, unknown_format
+from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, unknown_format
 from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class UseMark(JsonRecord):
     """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: as the user gave it."""
 
-    at: int
+    at: Moment
     why: str
     pid: int
     host: str
@@ -50,7 +50,7 @@ class UseMark(JsonRecord):
 class SavepointFailure(JsonRecord):
     """The cause why a savepoint was not completed."""
 
-    at: int
+    at: Moment
     cause: str
 
 
@@ -58,7 +58,7 @@ class SavepointFailure(JsonRecord):
 class RemovalMark(JsonRecord):
     """A savepoint that is being removed since ``at`` (epoch ms)."""
 
-    at: int
+    at: Moment
 
 
 def write_data_record(path: DataPath, record: JsonRecord) -> None:

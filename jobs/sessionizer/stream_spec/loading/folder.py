@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
-import stat
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
+from sessionizer.home.disk.local_files import file_kind, open_regular
 from sessionizer.home.platform_home import resolve_place
 from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer.stream_spec.document.stream import StreamSpec
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_KINDS: Final = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
@@ -132,11 +124,11 @@ def read_text(path: Path) -> str:
     if path.is_symlink() and not _is_within(path, path.parent):
         raise InvalidSpec("the file", Verbatim("a link"), "a file, or a link to one in its folder", file=path)
     try:
-        # opening a pipe would wait for its writer, and opening a device may have effects
         kind = file_kind(path.stat().st_mode)
         if kind is not None:
             raise InvalidSpec("the file", Verbatim(kind), "a regular file", file=path)
-        written = _beginning(path, MOST_BYTES + 1)
+        with open_regular(path) as file:
+            written = file.read(MOST_BYTES + 1)
         if len(written) > MOST_BYTES:
             raise InvalidSpec("the file", Verbatim("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
@@ -157,29 +149,11 @@ def _read_beside(spec: Path, name: str) -> bytes:
     path = spec.parent / name
     if not _is_within(path, spec.parent):
         raise OSError(errno.EXDEV, "a link out of the folder of the spec")
-    kind = file_kind(path.stat().st_mode)
-    written = b"" if kind else _beginning(path, MOST_BYTES + 1)
-    if kind or len(written) > MOST_BYTES:
-        raise OSError(errno.EFBIG, kind or f"more than {MOST_BYTES:,} bytes")
+    with open_regular(path) as file:
+        written = file.read(MOST_BYTES + 1)
+    if len(written) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"more than {MOST_BYTES:,} bytes")
     return written
-
-
-def file_kind(mode: int) -> str | None:
-    """Return the kind of a file with this ``mode``, None for a regular file."""
-    return None if stat.S_ISREG(mode) else next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
-
-
-def _beginning(path: Path, length: int) -> bytes:
-    """Read at most ``length`` bytes. Does not wait for a pipe that has replaced the file. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    parts: list[bytes] = []
-    try:
-        while length > 0 and (part := os.read(descriptor, length)):
-            parts.append(part)
-            length -= len(part)
-    finally:
-        os.close(descriptor)
-    return b"".join(parts)
 
 
 def check_file_name(path: Path, spec: StreamSpec) -> None:
