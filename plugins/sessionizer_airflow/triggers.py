@@ -69,6 +69,7 @@ class StreamTrigger(BaseTrigger):
         self.unwritten = unwritten
         self._health_due = 0
         self._label = shown
+        self._judged: StreamHealth | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
@@ -90,15 +91,15 @@ class StreamTrigger(BaseTrigger):
         """Fire once, with ``watch_is_over``, the last ``line``, and all that a worker needs to watch on."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
-        watch, known = HealthWatch(home, policy, unwritten), tuple(self.known or ())
+        watch, known = HealthWatch(home), tuple(self.known or ())
         earliest = epoch_ms() + LEAST_WATCH_MS
         while True:
-            await self._report_health(watch)
             look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
                 known, self._health_due = look.about, 0
             await self._judge_health()
+            await self._report_health(watch)
             call = look.call or (self._label != self.shown and self._can_be_shown)
             if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
                 yield self._event(look.line, watch_is_over=not call)
@@ -119,7 +120,7 @@ class StreamTrigger(BaseTrigger):
 
     async def _report_health(self, watch: HealthWatch) -> None:
         """Send the heartbeat to metrics and a change of health to users."""
-        found = await asyncio.to_thread(watch.look)
+        found = await asyncio.to_thread(watch.look, self._judged)
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
@@ -131,7 +132,7 @@ class StreamTrigger(BaseTrigger):
         if epoch_ms() < self._health_due:
             return
         self._health_due = epoch_ms() + HEALTH_EVERY_MS
-        health = await asyncio.to_thread(self._judge)
+        self._judged = health = await asyncio.to_thread(self._judge)
         if health is not None:
             send_health(self.stream, SEVERITY[health.word], epoch_ms() / 1000)
             self._label = health.label

@@ -1,6 +1,6 @@
 """The longest allowed silences, in milliseconds: one table for the command line, drivers and Airflow.
 
-An installation sets the first two by SESSIONIZER_STARTUP_GRACE and SESSIONIZER_STALE_LIMIT.
+An installation sets those of ``Timeouts`` by SESSIONIZER_STARTUP_GRACE, _STALE_LIMIT, _STALE_ALERT and _LAG_ALERT.
 """
 
 from __future__ import annotations
@@ -32,11 +32,22 @@ LAG_LIMIT_MS: Final = 15 * MINUTE
 """Time that the watermark may be behind the clock, beyond the spec's delay."""
 
 
+STALE_ALERT_MS: Final = 10 * MINUTE
+"""Time without work, whatever the reason, after which a stream is stale."""
+
+
 class Timeouts(NamedTuple):
-    """The limits that ``read_status`` takes, in ms."""
+    """The limits of an installation, in ms."""
 
     startup_grace_ms: int = STARTUP_GRACE_MS
     stale_after_ms: int = STALE_AFTER_MS
+    stale_alert_ms: int = STALE_ALERT_MS
+    lag_alert_ms: int = LAG_LIMIT_MS
+
+    @property
+    def idle_limit_ms(self) -> int:
+        """Ms without work until a stream is stale, because the supervisor handles a hang first."""
+        return max(self.stale_alert_ms, 2 * self.stale_after_ms)
 
 
 def read_configured_timeouts(environment: Mapping[str, str] = os.environ) -> Timeouts:
@@ -44,6 +55,8 @@ def read_configured_timeouts(environment: Mapping[str, str] = os.environ) -> Tim
     return Timeouts(
         _either(environment, "startup_grace", STARTUP_GRACE_MS),
         _either(environment, "stale_limit", STALE_AFTER_MS),
+        _either(environment, "stale_alert", STALE_ALERT_MS),
+        _either(environment, "lag_alert", LAG_LIMIT_MS),
     )
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, PauseRecord
-from sessionizer.control.timeouts import LAG_LIMIT_MS
+from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.fleet.health.facts import WINDOW_MS, HealthFacts
 from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.active import LINEAGE_FILE
-from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +38,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
     free, disk = _fullest_disk(home) if home else (None, "")
     damages = [str(error) for error in view.damages]
     noted = _noted_by_airflow(home, now) if home else None
+    watched = HEALTH_FILE.of(home).read() if home else None
     return HealthFacts(
         name=view.name,
         now=now,
@@ -66,8 +66,9 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         watermark_delay_ms=spec.rules.watermark_delay_ms if spec else 0,
         paused=noted.paused if noted else False,
         taken_asset=noted.taken if noted else "",
-        looked_at=looked_at(home) if home else None,
-        lag_limit_ms=duration_from(os.environ, "lag_alert") if variable_of("lag_alert") in os.environ else LAG_LIMIT_MS,
+        looked_at=watched.looked_at if watched else None,
+        worked_at=watched.worked_at if watched else None,
+        limits=read_configured_timeouts(),
     )
 
 

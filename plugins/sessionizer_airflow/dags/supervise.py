@@ -57,7 +57,7 @@ def supervise_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
             task_id="supervise",
             stream=spec.name,
             project=wiring.project,
-            policy=wiring.supervision.policy.allow_watermark_delay(spec.rules.watermark_delay_ms),
+            policy=wiring.supervision.policy,
             watch_lease_ms=wiring.supervision.watch_lease_ms,
             **RETRIES,
         )

@@ -1,107 +1,81 @@
-"""Health of a stream: a driver may live and still write no new data for readers of its tables."""
+"""Alerts on the health of a stream: a change of its problem, as the one judge of streams found it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.cause import name_stream
-from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
-from sessionizer.control.records.airflow_records import HEALTH_FILE, SUPERVISION_FILE, Health, Problem
+from sessionizer.control.records.airflow_records import HEALTH_FILE, Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
+from sessionizer.fleet.health.flow_rules import WORKING
+from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.fleet.health.verdict import StreamHealth, UnhealthyPart
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
-WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
+ALARMING: Final = frozenset({HealthWord.DEGRADED, HealthWord.DOWN})
+PROBLEMS: Final = {
+    "stale": Problem.STALE,
+    "lagging": Problem.LAGGING,
+    "falling_behind": Problem.LAGGING,
+    "straggler": Problem.STRAGGLER,
+}
+"""Problems of which users are alerted, by the rule of a finding that is at least degraded."""
+
+
+def find_problem(health: StreamHealth | None) -> tuple[Problem, UnhealthyPart] | None:
+    """Return the first problem of a stream that users are alerted of, with its finding."""
+    found = health.findings if health else ()
+    return next(
+        ((PROBLEMS[each.rule], each) for each in found if each.rule in PROBLEMS and each.word in ALARMING), None
+    )
 
 
 def examine_health(
-    health: Health,
-    beat: Heartbeat | None,
-    desired: Desired,
-    policy: SupervisionPolicy,
-    now_ms: int,
-    *,
-    told: bool = False,
+    noted: Health, beat: Heartbeat | None, judged: StreamHealth | None, now_ms: int, *, wanted: bool = True
 ) -> Health:
-    """Return the health after a look at the newest heartbeat, at ``now_ms`` (epoch).
+    """Return the noted health after a look at ``now_ms`` (epoch), with the newest heartbeat and judgement.
 
-    ``told``: users know already why the stream does nothing. Then its silence is no news.
+    A batch without rows says nothing of a lag, so it ends none. A stream is stale until it works, also if users are
+    told of another cause meanwhile. ``judged`` is None if the judgement is unknown. ``wanted``: the stream should run.
     """
     if beat is not None and beat.phase in WORKING:
         # a driver that hangs at a batch still writes heartbeats
-        worked_at = beat.at if beat.progress_at is None else beat.progress_at
-        health = replace(health, worked_at=max(health.worked_at, worked_at))
-    found = _find_problem(health, beat, desired, policy, now_ms)
-    if told and found is Problem.STALE:
-        found = health.ailment
-    if found is health.ailment:
-        return health
-    return replace(health, ailment=found, since=None if found is None else now_ms)
-
-
-def _find_problem(
-    health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
-) -> Problem | None:
-    if desired.state is not DesiredState.RUNNING:
-        return None
-    if now_ms - max(health.worked_at, desired.at) > policy.tell_stale_after:
-        return Problem.STALE
-    if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
-        # Without input rows the lag is unknown. A quiet source has no lag.
-        return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
-    if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms:
-        return Problem.LAGGING
-    lasts = beat.straggler is not None and now_ms - beat.straggler.since > TOLD_AFTER_MS
-    return Problem.STRAGGLER if lasts else None
-
-
-def _unless_stale(ailment: Problem | None) -> Problem | None:
-    return None if ailment is Problem.STALE else ailment
+        noted = replace(noted, worked_at=max(noted.worked_at, beat.progress_at or beat.at))
+    if judged is None:
+        return noted
+    found = find_problem(judged) if wanted else None
+    if found is None and wanted:
+        says_nothing = beat is None or (beat.phase is not Phase.IDLE and not beat.input_rows)
+        lasts = noted.worked_at <= (noted.since or 0) if noted.ailment is Problem.STALE else says_nothing
+        if noted.ailment is not None and lasts:
+            return noted
+    problem = found[0] if found else None
+    if problem is noted.ailment:
+        return noted
+    return replace(noted, ailment=problem, since=None if problem is None else now_ms)
 
 
 def alert_on_change(
-    stream: str, before: Health, after: Health, beat: Heartbeat | None, desired: Desired, now_ms: int
+    stream: str, before: Health, after: Health, judged: StreamHealth | None, beat: Heartbeat | None, now_ms: int
 ) -> Alert | None:
-    """Make the alert on a change of health. None without a change, or if the desired state is not RUNNING."""
-    if before.ailment is after.ailment or desired.state is not DesiredState.RUNNING:
+    """Make the alert on a change of the problem, in the words of its finding. None without a change."""
+    if before.ailment is after.ailment:
         return None
+    found = find_problem(judged)
+    if found is None:
+        lasted = describe_duration(now_ms - (before.since or now_ms))
+        kind, reason, what_to_do = AlertKind.RECOVERED, f"it was {before.ailment} for {lasted}", ""
+    else:
+        kind, reason, what_to_do = AlertKind(found[0]), found[1].what, found[1].what_to_do
     lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
-    kind, reason, what_to_do = _words(stream, before, after, beat, now_ms)
     return Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
-
-
-def _words(
-    stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int
-) -> tuple[AlertKind, str, str]:
-    if after.ailment is Problem.STALE:
-        silence = describe_duration(now_ms - after.worked_at)
-        return (
-            AlertKind.STALE,
-            f"no progress for {silence}",
-            f"run `sessionizer status {stream}` to see what it is doing",
-        )
-    if after.ailment is Problem.LAGGING:
-        behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
-        remedy = f"run `sessionizer status {stream}`: it says whether the events are old, or processing falls behind"
-        return AlertKind.LAGGING, f"its watermark is {behind} behind the clock", remedy
-    if after.ailment is Problem.STRAGGLER and beat is not None and beat.straggler is not None:
-        straggler = beat.straggler
-        reason = f"{straggler.line}, for {describe_duration(now_ms - straggler.since)}"
-        return AlertKind.STRAGGLER, reason, name_stream(STRAGGLER_REMEDIES[straggler.kind], stream)
-    return (
-        AlertKind.RECOVERED,
-        f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}",
-        "",
-    )
 
 
 WRITTEN_EVERY = 60_000
@@ -123,22 +97,21 @@ class HealthUpdate:
 class HealthWatch:
     """Examiner of one stream. Its record outlives the watch, so that users are told of each change once."""
 
-    def __init__(self, home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> None:
-        self._home, self._policy, self._unwritten = home, policy, unwritten
+    def __init__(self, home: StreamHome) -> None:
+        self._home = home
         self._health: Health | None = None
         self._written: Health | None = None
         self._beat: Heartbeat | None = None
 
-    def look(self) -> HealthUpdate:
-        """Examine the stream now. Never raises."""
+    def look(self, judged: StreamHealth | None) -> HealthUpdate:
+        """Examine the stream now, as it was ``judged``. Never raises."""
         now_ms, beat = epoch_ms(), HEARTBEAT_FILE.of(self._home).read()
         desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
         before = self._health or HEALTH_FILE.of(self._home).read() or Health(worked_at=now_ms)
-        record = self._unwritten or SUPERVISION_FILE.of(self._home).read()
-        told = record is not None and (record.waiting_told or record.given_up)
-        self._health = replace(examine_health(before, beat, desired, self._policy, now_ms, told=told), looked_at=now_ms)
+        wanted = desired.state is DesiredState.RUNNING  # a stream that was stopped has not recovered
+        self._health = replace(examine_health(before, beat, judged, now_ms, wanted=wanted), looked_at=now_ms)
         on_record = self._record()
-        alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
+        alert = alert_on_change(self._home.name, before, self._health, judged, beat, now_ms) if wanted else None
         return HealthUpdate(self._news(beat), alert, on_record)
 
     def _news(self, beat: Heartbeat | None) -> Heartbeat | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from sessionizer.control.timeouts import LAG_LIMIT_MS, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
+from sessionizer.control.timeouts import STALE_AFTER_MS, STALE_ALERT_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.stream_spec.document.duration import duration_from, variable_of
@@ -28,9 +28,8 @@ class SupervisionPolicy:
     ``restart_budget`` restarts in a row the supervisor gives up. A driver that lived for ``healthy_after_ms`` refills
     the budget. Transient causes use none of it up.
 
-    Users are alerted of a stream that did nothing for ``stale_alert_ms``, whatever the reason. They are alerted of a
-    watermark that is more than ``lag_alert_ms`` behind the clock. They are alerted of a transient cause that has kept a
-    stream down for ``waiting_alert_ms``.
+    A command is stuck that no process carries out for ``stale_alert_ms``. Users are alerted of a transient cause that
+    has kept a stream down for ``waiting_alert_ms``.
     """
 
     startup_grace_ms: int = STARTUP_GRACE_MS
@@ -39,8 +38,7 @@ class SupervisionPolicy:
     longest_backoff_ms: int = 5 * MINUTE
     restart_budget: int = 5
     healthy_after_ms: int = 10 * MINUTE
-    stale_alert_ms: int = 10 * MINUTE
-    lag_alert_ms: int = LAG_LIMIT_MS
+    stale_alert_ms: int = STALE_ALERT_MS
     waiting_alert_ms: int = 2 * MINUTE
     takeover_after_ms: int = TAKEOVER_AFTER_MS
 
@@ -54,16 +52,7 @@ class SupervisionPolicy:
     @property
     def unattended_after_ms(self) -> int:
         """Ms that a command without a process is left to Airflow's own retry."""
-        return self.tell_stale_after
-
-    @property
-    def tell_stale_after(self) -> int:
-        """Ms without a sign of work until users are alerted, because the supervisor handles a hang first."""
         return max(self.stale_alert_ms, 2 * self.stale_limit_ms)
-
-    def allow_watermark_delay(self, delay: int) -> SupervisionPolicy:
-        """Return the policy for a stream whose watermark stays ``delay`` ms behind the newest event by intent."""
-        return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 
     def backoff(self, failures: int) -> int:
         """Return the ms to wait before the restart after ``failures`` failures in a row (1 or more)."""

@@ -18,13 +18,15 @@ from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.fleet.health.facts import HealthFacts
+from sessionizer.fleet.health.judge import judge_health
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.health import alert_on_change, examine_health
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.processes.driver_process import DriverProcess
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
@@ -113,12 +115,13 @@ def named(stage: Stage) -> tuple[Heartbeat, Straggler] | None:
 
 def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     assert straggler.batches >= NAMED_AFTER
-    before, desired, policy = Health(worked_at=beat.at), Desired(DesiredState.RUNNING), SupervisionPolicy()
-    at = straggler.since + TOLD_AFTER_MS
-    assert examine_health(before, beat, desired, policy, at).ailment is None
-    after = examine_health(before, beat, desired, policy, at + 1)
+    seen = DriverStatus(desired=Desired(DesiredState.RUNNING), heartbeat=beat, state=State.RUNNING)
+    before, at = Health(worked_at=beat.at), straggler.since + TOLD_AFTER_MS
+    judged = [judge_health(HealthFacts(name="clicks", now=now, seen=seen)) for now in (at, at + 1)]
+    assert examine_health(before, beat, judged[0], at).ailment is None
+    after = examine_health(before, beat, judged[1], at + 1)
     assert after.ailment is Problem.STRAGGLER
-    alert = alert_on_change("clicks", before, after, beat, desired, at + 1)
+    alert = alert_on_change("clicks", before, after, judged[1], beat, at + 1)
     assert alert is not None
     assert alert.kind is AlertKind.STRAGGLER
     assert straggler.name in alert.reason

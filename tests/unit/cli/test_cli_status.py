@@ -305,14 +305,14 @@ def test_a_stream_that_airflow_supervises_is_not_run_by_hand(platform: Platform,
     desired = write_desired(home, DesiredState.RUNNING, by="admin (Airflow)", why="restore 1 is over")
     assert "sessionizer run visits" in platform.call("status").stdout
     WATCH_FILE.of(home).write(WatchRecord(run_id="one", try_number=1, streams=str(platform.streams)))
-    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms()))
+    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
     reviewed(below_table(platform))
-    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms() - 6 * MINUTE))
+    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms() - 6 * MINUTE))
     shown = platform.call("status").stdout
     assert "nothing drives it" in shown
     assert "no supervisor" in shown
     DESIRED_FILE.of(home).write(replace(desired, at=desired.at - 6 * MINUTE))
-    HEALTH_FILE.of(home).write(Health(worked_at=1, looked_at=epoch_ms()))
+    HEALTH_FILE.of(home).write(Health(worked_at=epoch_ms(), looked_at=epoch_ms()))
     reviewed(below_table(platform))
 
 

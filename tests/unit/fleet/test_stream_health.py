@@ -168,6 +168,10 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "no progress": (
         facts(replace(WORKING, heartbeat=replace(BEAT, progress_at=NOW - 20 * MINUTE))),
         "degraded", "no_progress", "progress"),
+    "no work for long, though it beats": (
+        facts(replace(WORKING, desired=replace(WANTED, at=1), heartbeat=replace(BEAT, phase=Phase.STARTING)),
+              worked_at=LONG_AGO),
+        "degraded", "stale", "progress"),
     "it runs on though unwanted": (facts(replace(WORKING, desired=STOP)), "degraded", "not_stopped", "driver"),
     "falls behind a topic": (
         facts(samples=samples(rows=600, batch_ms=59_000, source_lag=lambda n: 2_000 + 900 * n)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.timeouts import LAG_LIMIT_MS
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import MINUTE
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class HealthFacts:
     ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``: Airflow's DAG of supervision is.
     ``taken_asset``: the asset of the stream that another DAG has in Airflow, empty if none. ``lineage``: the active
     one, None if the stream never ran. ``looked_at``: the last look of a supervisor (epoch ms), None if there was none.
+    ``worked_at``: the last work that it saw, give or take a minute.
     """
 
     name: str
@@ -60,10 +61,11 @@ class HealthFacts:
     history_since: int | None = None
     save_every_ms: int | None = None
     watermark_delay_ms: int = 0
-    lag_limit_ms: int = LAG_LIMIT_MS
+    limits: Timeouts = field(default_factory=Timeouts)
     paused: bool = False
     taken_asset: str = ""
     looked_at: int | None = None
+    worked_at: int | None = None
 
 
 def has_looked(looked_at: int | None, now: int) -> bool:

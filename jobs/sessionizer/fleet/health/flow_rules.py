@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
     from sessionizer.fleet.health.facts import HealthFacts
 
+WORKING: Final = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
+"""Phases in which a heartbeat is a sign of work."""
 BUSY: Final = 0.8
 """Share of the time in batches from which on processing has no time left."""
 AT_REST: Final = 0.5
@@ -78,6 +80,27 @@ def _judge_lag(facts: HealthFacts) -> UnhealthyPart | None:
         if lag - first.lag_ms > span // 2:
             return _progress(HealthWord.DEGRADED, "falling_behind", f"it falls behind: {behind}", first.at, _MORE)
     return _progress(HealthWord.DEGRADED, "lagging", behind, None, _MORE)
+
+
+def judge_silence(facts: HealthFacts) -> UnhealthyPart | None:
+    """Judge whether a stream that should run has worked lately, whatever keeps it from that.
+
+    Users know already why it does not if it was given up, or waits for a cause that they were told of.
+    """
+    seen, record = facts.seen, facts.supervision
+    if seen is None or facts.worked_at is None or seen.desired.state is not DesiredState.RUNNING or facts.is_drained:
+        return None
+    if facts.unfinished is not None or (record is not None and (record.waiting_told or record.given_up)):
+        return None
+    beat = seen.heartbeat
+    worked_at = (beat.progress_at or beat.at) if beat is not None and beat.phase in WORKING else 0
+    since = max(facts.worked_at, worked_at, seen.desired.at)
+    if facts.now - since <= facts.limits.idle_limit_ms:
+        return None
+    how = facts.advice or f"run `sessionizer status {facts.name}` to see what it is doing"
+    return _progress(
+        HealthWord.DEGRADED, "stale", f"no progress for {describe_duration(facts.now - since)}", since, how
+    )
 
 
 def judge_straggler(facts: HealthFacts) -> UnhealthyPart | None:
@@ -144,7 +167,7 @@ def _lag_beyond_limit(facts: HealthFacts) -> int | None:
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows or beat.is_drained:
         return None
     lag = beat.watermark_lag_ms
-    return lag if lag is not None and lag > facts.lag_limit_ms + facts.watermark_delay_ms else None
+    return lag if lag is not None and lag > facts.limits.lag_alert_ms + facts.watermark_delay_ms else None
 
 
 def _is_old_data(facts: HealthFacts) -> bool:

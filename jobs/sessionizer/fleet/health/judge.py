@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver
-from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_straggler, judge_watermark
+from sessionizer.fleet.health.flow_rules import (
+    judge_progress,
+    judge_silence,
+    judge_source,
+    judge_straggler,
+    judge_watermark,
+)
 from sessionizer.fleet.health.supervision_rules import judge_asset, judge_supervision
 from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
 from sessionizer.home.clock import MINUTE, describe_duration
@@ -32,6 +38,7 @@ def judge_health(facts: HealthFacts) -> StreamHealth:
         judge_canary,
         judge_progress,
         judge_straggler,
+        judge_silence,
         judge_watermark,
         judge_source,
         judge_savepoints,

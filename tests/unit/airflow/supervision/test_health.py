@@ -1,76 +1,112 @@
-"""When a stream is stale or lagging, and how often people hear of it."""
+"""Alerts on the health of a stream: they say what the one judge says, once for each change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.records.airflow_records import Health, Problem
+from sessionizer.control.history.sample import Sample
+from sessionizer.control.history.straggler import Straggler, StragglerKind
+from sessionizer.control.records.airflow_records import Health, Problem, SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.timeouts import Timeouts
+from sessionizer.fleet.health.facts import HealthFacts
+from sessionizer.fleet.health.judge import judge_health
 from sessionizer.home.clock import MINUTE
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import HealthWatch, examine_health
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.health import HealthWatch, examine_health, find_problem
 
 if TYPE_CHECKING:
+    from sessionizer.fleet.health.verdict import StreamHealth
     from sessionizer.home.stream_home import StreamHome
 
 NOW = 1_800_000_000_000
-POLICY = SupervisionPolicy()
-WELL = Health(worked_at=NOW)
+LIMITS = Timeouts()
+LAG = LIMITS.lag_alert_ms
+SILENCE = LIMITS.idle_limit_ms
 RUNNING = Desired(DesiredState.RUNNING)
+GROUP = Straggler(kind=StragglerKind.KEY_GROUP, name="7", since=NOW - 6 * MINUTE, batches=9)
 
 
-def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows: int = 5) -> Heartbeat:
+def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows: int = 5, **more: Any) -> Heartbeat:
     return Heartbeat(
-        uid="a", at=at, started_at=1, phase=phase, lineage="old", batch_id=3, input_rows=rows, watermark_lag_ms=lag
+        uid="a", at=at, started_at=1, phase=phase, lineage="old", batch_id=3, input_rows=rows, watermark_lag_ms=lag,
+        **more,
+    )  # fmt: skip
+
+
+def judged(seen: Heartbeat | None, now: int = NOW, desired: Desired = RUNNING, **more: Any) -> StreamHealth:
+    state = State.IDLE if seen is not None and seen.phase is Phase.IDLE else State.RUNNING
+    driver = DriverStatus(desired=desired, heartbeat=seen, state=state)
+    return judge_health(HealthFacts(name="clicks", now=now, seen=driver, **{"worked_at": NOW, **more}))
+
+
+def rest(minutes: int = 12) -> tuple[Sample, ...]:
+    """Batches that take a small part of the time, of a source that has nothing more."""
+    return tuple(
+        Sample(at=NOW - (minutes - each) * MINUTE, batches=9, rows=90, batch_ms=1_800, source_lag=0, lag_ms=LAG + each)
+        for each in range(minutes)
     )
 
 
 @pytest.mark.parametrize(
-    ("seen", "age", "found"),
+    ("found", "problem"),
     [
-        (beat(), POLICY.stale_alert_ms, None),
-        (beat(), POLICY.stale_alert_ms + 1, Problem.STALE),
-        (beat(NOW + MINUTE), POLICY.stale_alert_ms + 1, None),
-        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert_ms + 1, Problem.STALE),
-        (None, POLICY.stale_alert_ms + 1, Problem.STALE),
-        (beat(lag=POLICY.lag_alert_ms), 0, None),
-        (beat(lag=POLICY.lag_alert_ms + 1), 0, Problem.LAGGING),
-        (beat(lag=POLICY.lag_alert_ms + 1, rows=0), 0, None),
-        (beat(lag=POLICY.lag_alert_ms + 1, phase=Phase.IDLE), 0, None),
-        (beat(lag=None), 0, None),
+        (judged(beat(), NOW + SILENCE), None),
+        (judged(beat(), NOW + SILENCE + 1), Problem.STALE),
+        (judged(beat(NOW + MINUTE), NOW + SILENCE + 1), None),
+        (judged(beat(NOW + MINUTE, Phase.STARTING), NOW + SILENCE + 1), Problem.STALE),
+        (judged(None, NOW + SILENCE + 1), Problem.STALE),
+        (judged(None, NOW + SILENCE + 1, worked_at=None), None),
+        (judged(None, NOW + SILENCE + 1, supervision=SupervisionRecord(waiting_told=True)), None),
+        (judged(None, NOW + SILENCE + 1, desired=Desired(DesiredState.STOPPED)), None),
+        (judged(None, NOW + SILENCE + 1, desired=Desired(DesiredState.MAINTENANCE)), None),
+        (judged(None, NOW + SILENCE + 1, desired=Desired(DesiredState.RUNNING, at=NOW + SILENCE)), None),
+        (judged(beat(lag=LAG)), None),
+        (judged(beat(lag=LAG + 1)), Problem.LAGGING),
+        (judged(beat(lag=LAG + 1), watermark_delay_ms=MINUTE), None),
+        (judged(beat(lag=LAG + 1, rows=0)), None),
+        (judged(beat(lag=LAG + 1, phase=Phase.IDLE)), None),
+        (judged(beat(lag=6 * LAG), samples=rest()), None),  # the events are old, and processing waits for more
+        (judged(beat(straggler=GROUP)), Problem.STRAGGLER),
+        (judged(beat(straggler=replace(GROUP, since=NOW - MINUTE))), None),
     ],
 )
-def test_what_is_found(seen: Heartbeat | None, age: int, found: Problem | None) -> None:
-    assert examine_health(WELL, seen, RUNNING, POLICY, NOW + age).ailment is found
+def test_users_are_alerted_of_what_the_judge_finds(found: StreamHealth, problem: Problem | None) -> None:
+    alarming = find_problem(found)
+    assert (alarming[0] if alarming else None) is problem
+    if problem is not None:
+        assert found.word != "healthy"
+
+
+def test_old_events_are_told_as_the_page_tells_them() -> None:
+    """The alert once said that the stream lags, while the page said that there is nothing to do."""
+    assert judged(beat(lag=6 * LAG), samples=rest()).rule == "old_events"
 
 
 def test_a_batch_without_rows_does_not_end_a_lag() -> None:
     lagging = Health(worked_at=NOW, ailment=Problem.LAGGING, since=NOW)
-    assert examine_health(lagging, beat(rows=0), RUNNING, POLICY, NOW) == lagging
-    assert examine_health(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
+    quiet, idle = beat(rows=0), beat(phase=Phase.IDLE)
+    assert examine_health(lagging, quiet, judged(quiet), NOW) == lagging
+    assert examine_health(lagging, idle, judged(idle), NOW).ailment is None
+    assert examine_health(lagging, beat(), None, NOW) == lagging, "the judgement is unknown"
 
 
-@pytest.mark.parametrize("desired", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
-def test_a_stream_that_nobody_wants_cannot_be_stale(desired: DesiredState) -> None:
-    assert examine_health(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert_ms).ailment is None
+def test_a_stale_stream_whose_cause_is_told_has_not_recovered() -> None:
+    stale = Health(worked_at=NOW - SILENCE, ailment=Problem.STALE, since=NOW)
+    told = judged(None, NOW + MINUTE, supervision=SupervisionRecord(waiting_told=True))
+    assert examine_health(stale, None, told, NOW + MINUTE) == stale
+    assert examine_health(stale, beat(NOW + MINUTE), judged(beat(NOW + MINUTE)), NOW + MINUTE).ailment is None
 
 
-def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted() -> None:
-    wanted = Desired(DesiredState.RUNNING, at=NOW + 99 * MINUTE)
-    assert examine_health(WELL, None, wanted, POLICY, NOW + 100 * MINUTE).ailment is None
-
-
-def test_a_hang_is_dealt_with_before_it_is_told_and_a_late_stream_has_more_lag() -> None:
-    assert POLICY.tell_stale_after == POLICY.stale_alert_ms
-    patient = replace(POLICY, stale_limit_ms=POLICY.stale_alert_ms)
-    assert examine_health(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert_ms).ailment is None
-    assert POLICY.allow_watermark_delay(MINUTE).lag_alert_ms == POLICY.lag_alert_ms + MINUTE
+def test_a_hang_is_dealt_with_before_it_is_told() -> None:
+    patient = Timeouts(stale_after_ms=SILENCE)
+    assert find_problem(judged(beat(), NOW + 2 * SILENCE, limits=patient)) is None
 
 
 def test_people_hear_of_each_change_once_however_many_watches_see_it(
@@ -83,10 +119,12 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
         monkeypatch.setattr(health, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
         if minute == 30:
             HEARTBEAT_FILE.of(home).write(beat(NOW + 30 * MINUTE))
-        for watch in (HealthWatch(home, POLICY), HealthWatch(home, POLICY)):
-            found = watch.look()
+        found_at = NOW + minute * MINUTE
+        shown = judged(HEARTBEAT_FILE.of(home).read(), found_at, worked_at=NOW)
+        for watch in (HealthWatch(home), HealthWatch(home)):
+            found = watch.look(shown)
             assert found.beat is not None, "a new watch sends the metrics once"
-            assert watch.look().beat is None
+            assert watch.look(shown).beat is None
             told.append((minute, found.alert))
     alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
     assert alerts == [
@@ -100,11 +138,12 @@ def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: p
     home.prepare()
     HEARTBEAT_FILE.of(home).write(beat())
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
-    watch = HealthWatch(home, POLICY)
-    watch.look()
+    watch = HealthWatch(home)
+    watch.look(judged(beat()))
     monkeypatch.setattr(health, "epoch_ms", lambda: NOW + 20 * MINUTE)
-    alert = watch.look().alert
+    stale = judged(beat(), NOW + 20 * MINUTE)
+    alert = watch.look(stale).alert
     assert alert is not None
     assert alert.kind is AlertKind.STALE
     write_desired(home, DesiredState.STOPPED, by="ops", why="")
-    assert watch.look().alert is None
+    assert watch.look(stale).alert is None
