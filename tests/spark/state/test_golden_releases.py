@@ -11,6 +11,7 @@ from sessionizer import __version__
 from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.wire.rows import REVISION
+from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.verdicts.engine import STATE
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import UnreadableLineage, UpgradeWaits
@@ -20,6 +21,7 @@ from sessionizer.lineage.fingerprint import RELEASE
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
+from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.verbs.restored_stream import Restored
@@ -75,10 +77,10 @@ def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, rel
     if not is_of_now:
         with pytest.raises(UnreadableLineage, match="Run `sessionizer upgrade "):
             require_readable_lineage(stage.stream_home, str(lineage))
-    else:
-        with pytest.raises(UpgradeWaits):
-            drain(spark, stage)
+    with pytest.raises(UpgradeWaits):
+        require_release(stage.stream_home, SpecFile(stage.name, stage.spec()))
     upgrade(spark, stage)
+    require_release(stage.stream_home, SpecFile(stage.name, stage.spec()))
     assert (stage.lineage == lineage, revision_of(stage)) == (is_of_now, REVISION)
     drain(spark, stage)
     assert sessions_of(spark, stage) == expected(release) != before
