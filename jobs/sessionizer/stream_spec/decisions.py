@@ -24,8 +24,8 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {
         "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
-        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy", "upgrades.at_restart",
-        "upgrades.prove", "upgrades.canary", "upgrades.roll_back_if_failed",
+        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy",
+        "upgrades.wave", "upgrades.at_restart", "upgrades.prove", "upgrades.canary", "upgrades.roll_back_if_failed",
         "source.schema.file",
     }
 )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, get_current_context
 
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer_airflow.dag_defaults import platform_dag_options
@@ -25,8 +26,16 @@ Runs every five minutes. It changes no stream itself.
   that waits, and the notifier gets each one once.
 - **`begin`** starts a run of `{platform}.upgrade` for each stream whose window (`upgrades.window`) is open. The policy
   of the spec (`upgrades.policy`) says whether a user approves the plan. There is one such run for each window and
-  difference.
+  difference. Streams with an open window take turns (`upgrades.wave`): one at a time, and none after a failure, unless
+  `SESSIONIZER_UPGRADES_AT_ONCE` and `SESSIONIZER_UPGRADES_STOP_AFTER` say otherwise.
 """
+
+
+def state_of_run(dag_id: str, run_id: str) -> str | None:
+    """Return Airflow's state of a run: queued, running, success or failed. None if there is no such run."""
+    task: Any = get_current_context()["ti"]
+    states = ("queued", "running", "success", "failed")
+    return next((each for each in states if task.get_dr_count(dag_id, run_ids=[run_id], states=[each])), None)
 
 
 def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
@@ -40,7 +49,7 @@ def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
     ) as dag:
         waiting = StreamsTask(
             task_id="find_waiting",
-            look=lambda *told: runs_to_begin(wiring.project, *told),
+            look=partial(runs_to_begin, wiring.project, state_of=partial(state_of_run, f"{platform}.{Upgrade.name}")),
             retries=1,
             retry_delay=timedelta(seconds=10),
         )

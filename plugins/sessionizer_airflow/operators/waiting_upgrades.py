@@ -4,54 +4,126 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.airflow_records import TOLD_OF_UPGRADE
+from sessionizer.control.records.airflow_records import RUN_OF_WINDOW, SUPERVISION_FILE, TOLD_OF_UPGRADE
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.waiting import decide_upgrade, find_waiting, what_follows
+from sessionizer.deployment.waves import Member, Pace, UpgradeState, choose_next
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.lineage.canary.canary_record import examine_canary
+from sessionizer.lineage.canary.judge import CanaryOutcome
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.dag_defaults import OF_WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sessionizer.deployment.waiting import WaitingUpgrade
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
     from sessionizer_airflow.project import Project
 
 
-def runs_to_begin(project: Project, say: Callable[[str], None], tell: Callable[[Alert], None]) -> list[dict[str, Any]]:
+def runs_to_begin(
+    project: Project,
+    say: Callable[[str], None],
+    tell: Callable[[Alert], None],
+    state_of: Callable[[str], str | None] = lambda _: None,
+) -> list[dict[str, Any]]:
     """Return the runs that begin now. Alert users of each waiting upgrade once.
 
-    A stream begins none while a command has it, which may be that upgrade, nor while a user has stopped it.
+    A stream begins none while a command has it, which may be that upgrade, nor while a user has stopped it. Streams
+    with an open window take turns. ``state_of`` returns Airflow's state of the run of an id, None if there is none.
     """
-    begun = []
+    members, runs = list[Member](), dict[str, dict[str, Any]]()
     for name, spec in survey_streams(project.streams).specs.items():
-        home, now = project.home_of(name), epoch_ms()
+        home = project.home_of(name)
         waiting = find_waiting(home, spec)
         if waiting is None:
             TOLD_OF_UPGRADE.forget(home)
+        try:
+            if waiting is not None and read_desired(home).state is DesiredState.RUNNING and not pending_operation(home):
+                until = _tell_of(home, spec, waiting, say, tell)
+                if until is not None:
+                    runs[name] = _run_of(spec, waiting, until)
+            state = _state_in_window(home, spec, runs.get(name), state_of)
+        except SessionizerError as error:  # the other streams go on
+            say(f"{name}: {error}")
             continue
-        if read_desired(home).state is not DesiredState.RUNNING or pending_operation(home) is not None:
-            continue
-        decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
-        follows = what_follows(waiting, spec.upgrades, now)
-        say(f"{name}: {waiting.counted}: {follows}")
-        if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
-            tell(Alert(stream=name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
-        if decision.until is not None:
-            begun.append(_run_of(spec, waiting, decision.until))
-    return begun
+        if state is not None:
+            asks = spec.upgrades.policy is UpgradePolicy.APPROVE
+            members.append(Member(stream=name, wave=spec.upgrades.wave, state=state, asks=asks))
+    chosen = choose_next(members, Pace.from_environment())
+    if chosen.held is not None:
+        say(chosen.held)
+    for name in chosen.begin:
+        RUN_OF_WINDOW.is_news(project.home_of(name), runs[name]["trigger_run_id"])
+    return [runs[name] for name in chosen.begin]
+
+
+def _tell_of(
+    home: StreamHome,
+    spec: StreamSpec,
+    waiting: WaitingUpgrade,
+    say: Callable[[str], None],
+    tell: Callable[[Alert], None],
+) -> int | None:
+    """Alert users of the waiting upgrade once. Return the end of the window in which it may begin now, if any."""
+    now = epoch_ms()
+    decision = decide_upgrade(now, spec.upgrades, waiting, TOLD_OF_UPGRADE.newest(home))
+    follows = what_follows(waiting, spec.upgrades, now)
+    say(f"{home.name}: {waiting.counted}: {follows}")
+    if decision.tell and TOLD_OF_UPGRADE.is_news(home, waiting.digest):
+        tell(Alert(stream=home.name, kind=AlertKind.UPGRADE_WAITS, reason=waiting.counts, what_to_do=follows))
+    return decision.until
+
+
+def _state_in_window(
+    home: StreamHome, spec: StreamSpec, run: Mapping[str, Any] | None, state_of: Callable[[str], str | None]
+) -> UpgradeState | None:
+    """Return the state of the upgrade in the open window. None if nothing begins and nothing has begun in it.
+
+    ``run``: the one that may begin. Another one than that of before is a new edit, so it waits again.
+    """
+    now = epoch_ms()
+    until, begun = spec.upgrades.open_until(now), RUN_OF_WINDOW.newest(home)
+    if until is None or not spec.upgrades.begins_something:
+        return None
+    state = state_of(begun) if begun is not None and begun.endswith(_end_of_id(until)) else None
+    if state in {"queued", "running"}:
+        return UpgradeState.RUNS
+    if state is None or (run is not None and run["trigger_run_id"] != begun):
+        return None if run is None else UpgradeState.WAITS
+    return UpgradeState.FAILED if state == "failed" else _state_after_run(home, now, still_waits=run is not None)
+
+
+def _state_after_run(home: StreamHome, now: int, *, still_waits: bool) -> UpgradeState:
+    """Return whether the stream works after its run. One that ``still_waits`` was rejected or rolled back."""
+    operations = read_operations(home)
+    if still_waits:
+        is_back = bool(operations) and operations[-1].verb == Rollback.name
+        return UpgradeState.FAILED if is_back else UpgradeState.DONE
+    canary, supervised = examine_canary(home), SUPERVISION_FILE.of(home).read()
+    has_failed = canary is not None and canary.outcome is CanaryOutcome.FAILED
+    if has_failed or (supervised is not None and supervised.given_up):
+        return UpgradeState.FAILED
+    if read_desired(home).state is not DesiredState.RUNNING:
+        return UpgradeState.DONE
+    works = read_driver(home, now).works and (canary is None or canary.is_settled)
+    return UpgradeState.DONE if works else UpgradeState.RUNS
 
 
 def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[str, Any]:
     """Return the run, whose id is the same for the same differences in the same window."""
     command, options = Upgrade.make_for_window(spec.upgrades), Upgrade.options()
-    until = moment_text(until_ms).removesuffix(" UTC").replace(" ", "T")
     return {
-        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}__{until}",
+        "trigger_run_id": f"{OF_WINDOW}{spec.name}__{waiting.digest}{_end_of_id(until_ms)}",
         "conf": {
             "verb": Upgrade.name,
             "stream": spec.name,
@@ -59,3 +131,8 @@ def _run_of(spec: StreamSpec, waiting: WaitingUpgrade, until_ms: int) -> dict[st
             **{name: value for name, value in vars(command).items() if value != options[name].default},
         },
     }
+
+
+def _end_of_id(until_ms: int) -> str:
+    """Return the end of the ids of all runs of a window."""
+    return f"__{moment_text(until_ms).removesuffix(' UTC').replace(' ', 'T')}"

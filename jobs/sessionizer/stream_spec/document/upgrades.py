@@ -139,6 +139,13 @@ class Upgrades(Section):
         description="Handling in the window: approve (a user is asked for approval), apply (it is carried out if "
         "open sessions lack nothing), or refuse (users are only told). null: refuse.",
     )
+    wave: int = Field(
+        default=0,
+        ge=0,
+        le=99,
+        description="Place among the streams whose windows are open: an upgrade begins once those of all lower waves "
+        "are done.",
+    )
     at_restart: AtRestart = Field(
         default=AtRestart.SAME_CODE,
         strict=False,

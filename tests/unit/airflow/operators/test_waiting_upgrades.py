@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessionizer.control.operation import new_operation
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
@@ -43,6 +45,8 @@ class Fleet:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.specs, self.patch = root, root / "specs", monkeypatch
         self.told: list[Alert] = []
+        self.said: list[str] = []
+        self.begun: dict[str, str] = {}
         self.specs.mkdir()
         for name, more in (("clicks", WINDOW), ("visits", "")):
             self.write(name, more)
@@ -56,10 +60,14 @@ class Fleet:
     def write(self, name: str, more: str) -> None:
         (self.specs / f"{name}.yaml").write_text(SPEC.format(name=name) + more)
 
-    def look(self, now: int) -> list[dict[str, Any]]:
+    def look(self, now: int, **states: str) -> list[dict[str, Any]]:
+        """The runs that begin now. ``states``: Airflow's state of the newest run of a stream."""
         self.patch.setattr(waiting_upgrades, "epoch_ms", lambda: now)
         places = {"SESSIONIZER_HOME": str(self.root), "SESSIONIZER_STREAMS": str(self.specs)}
-        return runs_to_begin(Project.from_environment(places), lambda _: None, self.told.append)
+        known = {run: states[name] for name, run in self.begun.items() if name in states}
+        begin = runs_to_begin(Project.from_environment(places), self.said.append, self.told.append, known.get)
+        self.begun |= {run["conf"]["stream"]: run["trigger_run_id"] for run in begin}
+        return begin
 
 
 @pytest.fixture
@@ -97,6 +105,43 @@ def test_a_run_of_a_window_has_the_options_of_the_spec(fleet: Fleet) -> None:
     }  # fmt: skip
     request = Request.parse_form(run["trigger_run_id"], run["conf"])
     assert sorted(request.options) == ["--canary", "--new-lineage", "--prove", "--roll-back-if-failed", "3"]
+
+
+def test_streams_of_one_window_take_turns_until_one_fails(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, wave in (("clicks", 1), ("visits", 0)):
+        fleet.write(name, WINDOW.replace("}", f", wave: {wave}}}") + GAP)
+
+    def begin(**states: str) -> list[str]:
+        return [run["conf"]["stream"] for run in fleet.look(INSIDE, **states)]
+
+    assert begin() == ["visits"]
+    assert begin() == ["visits"], "the run was not made"
+    for state in ("queued", "running", "failed"):
+        assert begin(visits=state) == []
+    assert "visits failed" in fleet.said[-1]
+    monkeypatch.setenv("SESSIONIZER_UPGRADES_STOP_AFTER", "2")
+    assert begin(visits="failed") == ["clicks"]
+    monkeypatch.delenv("SESSIONIZER_UPGRADES_STOP_AFTER")
+    assert begin(visits="success", clicks="running") == [], "it was rejected, so it still waits"
+    fleet.write("visits", WINDOW + GAP.replace("5", "6"))
+    assert begin(visits="failed", clicks="success") == ["visits"], "a new edit is another upgrade"
+    assert fleet.look(OUTSIDE) == []
+
+
+def test_the_next_stream_waits_until_the_one_before_works(fleet: Fleet) -> None:
+    """A run that succeeded has only asked for a driver."""
+    for name in ("clicks", "visits"):
+        fleet.write(name, WINDOW + GAP)
+    clicks = fleet.home("clicks")
+    assert [run["conf"]["stream"] for run in fleet.look(INSIDE)] == ["clicks"]
+    fleet.write("clicks", WINDOW)  # as after the upgrade: nothing waits
+    assert fleet.look(INSIDE, clicks="success") == []
+    SUPERVISION_FILE.of(clicks).write(SupervisionRecord(given_up=True))
+    assert fleet.look(INSIDE, clicks="success") == []
+    assert "clicks failed" in fleet.said[-1]
+    SUPERVISION_FILE.of(clicks).write(SupervisionRecord())
+    write_desired(clicks, DesiredState.STOPPED, by="ops", why="")
+    assert [run["conf"]["stream"] for run in fleet.look(INSIDE, clicks="success")] == ["visits"]
 
 
 def test_another_edit_is_another_run_and_news(fleet: Fleet) -> None:
