@@ -69,9 +69,10 @@ class UpgradeWaits(TransientError):
 
     def __init__(self, stream: str, lineage: str, kept: str, now: str) -> None:
         self.stream, self.lineage, self.kept, self.now = stream, lineage, kept, now
+        installed = f"release {now}" if now != kept else "other code of it"
         super().__init__(
-            f"lineage {lineage} of stream {stream!r} runs by release {kept}, and a restart does not take release "
-            f"{now}, which is installed"
+            f"lineage {lineage} of stream {stream!r} runs by release {kept}, and a restart does not take {installed}, "
+            "which is installed"
         )
 
 
