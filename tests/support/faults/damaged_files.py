@@ -251,7 +251,7 @@ def readers(platform: Platform) -> dict[str, Callable[[], object]]:
         "tables": command("tables", SPOILED, specs=True),
         "bundle": lambda: collect_bundle(find_view(platform.home, platform.streams, SPOILED), platform.streams),
         "supervisor": lambda: look_at(home, policy).line,
-        "health": HealthWatch(home, policy).look,
+        "health": lambda: HealthWatch(home).look(find_view(platform.home, platform.streams, SPOILED).health),
         "word": lambda: find_view(platform.home, platform.streams, SPOILED).health.label,
     }
 
