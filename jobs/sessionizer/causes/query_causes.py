@@ -11,6 +11,7 @@ from sessionizer.errors import DiskFull, PrivateDoorBroken, SourceForbidden
 LEASE_LOST: Final = "lease_lost"
 """Cause that ends a driver for good, and not its stream."""
 PRIVATE_DOOR: Final = "private_door"
+SCHEMA_CHANGE: Final = "schema_change"
 UNKNOWN: Final = "unknown"
 WORKER_LATE: Final = "python_worker_late"
 """Spark gives a Python worker ten seconds to connect, without a setting for it. A busy machine takes longer."""
@@ -171,7 +172,7 @@ QUERY_CAUSES: Final = (
         ),
     ),
     QueryCause(
-        "schema_change", "columns have changed", TERMINAL,
+        SCHEMA_CHANGE, "columns have changed", TERMINAL,
         "undo the change of the columns, or start over with it: `sessionizer seed --history source --start-over …`",
         signs=(
             "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",

@@ -10,12 +10,15 @@ from pyspark.errors import StreamingQueryException
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.errors import QueryFailed
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.failures.query_failure import classify_failure
 from support.expected.landed import table_rows
+from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -97,3 +100,79 @@ def test_an_upsert_without_the_option_ends_the_stream_and_names_the_one_that_los
     assert isinstance(error, QueryFailed)
     assert error.cause == "source_rewritten"
     assert "ignoreChanges" in remedy_for(error)
+
+
+def events_read(stage: Stage) -> int:
+    """Events that a live driver has noted."""
+    return BatchLog(stage.stream_home.lineage(stage.lineage).batches).life.admitted if stage.lineage else 0
+
+
+def rename_and_back(table: Table) -> None:
+    table.alter("rename column junk to junk2")
+    table.alter("rename column junk2 to junk")
+
+
+def drop_between(table: Table) -> None:
+    table.append("a2")
+    table.alter("drop column junk")
+
+
+def rename_a_used_one_and_back(table: Table) -> None:
+    table.alter("rename column page to page2")
+    table.append("a2", columns="user, ts, id, page2")
+    table.alter("rename column page2 to page")
+
+
+CHANGES: dict[str, Callable[[Table], None]] = {
+    "renamed and back": rename_and_back,
+    "renamed": lambda table: table.alter("rename column junk to junk2"),
+    "dropped": lambda table: table.alter("drop column junk"),
+    "dropped after rows": drop_between,
+    "a used one renamed and back": rename_a_used_one_and_back,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_column_that_the_stream_does_not_use_may_change(spark: SparkSession, tmp_path: Path, change: str) -> None:
+    table = Table(spark, tmp_path)
+    table.append("a1")
+    catch_up(spark, table.stage)
+    CHANGES[change](table)
+    table.append("a4", columns="user, ts, id, page")
+    assert table.read() == ["a1", *(["a2"] if "rows" in change or "used" in change else []), "a4"]
+
+
+@pytest.mark.long
+def test_a_column_may_change_while_a_driver_runs(spark: SparkSession, tmp_path: Path) -> None:
+    changes = ("rename column junk to junk2", "drop column junk2", "drop column page", "add column page string")
+    table = Table(spark, tmp_path)
+    table.append("a1")
+    with DriverProcess.start(table.stage, "a", until="stopped") as driver:
+        for number, altered in enumerate([changes[:1], changes[1:2], changes[2:]], start=1):
+            driver.wait_for(lambda: events_read(table.stage) == number, "reading on")  # noqa: B023
+            for change in altered:
+                table.alter(change)
+            table.append(f"a{number + 1}", columns="user, ts, id, page")
+        driver.wait_for(lambda: events_read(table.stage) == 4, "reading on")
+    assert table.read() == ["a1", "a2", "a3", "a4"]
+
+
+@pytest.mark.parametrize("read_by_then", [True, False])
+def test_a_name_that_means_another_column_is_refused_while_rows_are_unread(
+    spark: SparkSession, tmp_path: Path, *, read_by_then: bool
+) -> None:
+    table = Table(spark, tmp_path)
+    table.append("a1")
+    catch_up(spark, table.stage)
+    table.append("a2")
+    if read_by_then:
+        catch_up(spark, table.stage)
+    for change in ("drop column page", "add column page string"):
+        table.alter(change)
+    table.append("a3", columns="user, ts, id, page")
+    if read_by_then:
+        assert table.read() == ["a1", "a2", "a3"]
+        return
+    with pytest.raises(QueryFailed, match="'page'") as ended:
+        table.read()
+    assert ended.value.cause == "schema_change"

@@ -33,8 +33,11 @@ def test_of_a_header_of_another_length_both(reviewed: Reviewed) -> None:
     reviewed(cause_in_one_line(said(cause)))
 
 
-def test_of_any_other_file_the_line_that_names_it(reviewed: Reviewed) -> None:
-    reviewed(NAMED)
+def test_of_any_other_file_the_causes_below_or_the_line_that_names_it() -> None:
+    assert cause_in_one_line(said("no dictionary\nCaused by: java.io.EOFException\n")) == "no dictionary: EOFException"
+    assert cause_in_one_line(NAMED) == NAMED
+    mismatch = NAMED.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH")
+    assert cause_in_one_line(said("column: [a]").replace(NAMED, mismatch)) == mismatch
 
 
 def test_nothing_of_an_error_that_is_of_no_file() -> None:

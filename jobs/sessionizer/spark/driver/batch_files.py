@@ -12,8 +12,8 @@ from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.platform_home import resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
-from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
+from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class BatchFiles:
             raise self.error
         if source.encoding == "parquet":
             unreadable.report_empty([uri for uri, size in sizes.items() if not size])
-        self.put_aside = other_headers(spark, source, list(sizes))
+        self.put_aside = find_unfit_files(spark, source, list(sizes))
         for uri, problem in self.put_aside.items():
             unreadable.put_aside(uri, problem)
         if self.put_aside:

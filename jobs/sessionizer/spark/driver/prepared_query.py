@@ -15,6 +15,7 @@ from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.ingest.source_identity import require_same_columns
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
@@ -114,6 +115,7 @@ class PreparedQuery:
         reason = reason or columns_changed(error)
         if reason is None:
             return None
+        require_same_columns(self.spark, self.home, self.spec, self.lineage)
         examined = examine(self.spark, self.spec, self.home.platform, SourceMemory.of(self.home, self.lineage))
         if examined.guarded.payload != self.examined.guarded.payload:
             return None

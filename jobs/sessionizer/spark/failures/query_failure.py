@@ -37,6 +37,9 @@ CAUSE_OF_CLASS: Final = {name: cause for cause in QUERY_CAUSES for name in cause
 _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
 _NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
+_WITHOUT_WHY: Final = "NO_HINT]"
+_BELOW: Final = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+"""Each cause of a Java stack, with its class and its first line."""
 _OTHER_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\n\s*Schema: (.*)\n")
 _HEADER_LENGTH: Final = re.compile(r"Header length: (\d+), schema size: (\d+)")
 _DETAIL_LIMIT = 2_000
@@ -143,7 +146,15 @@ def cause_in_one_line(said: str) -> str | None:
     if length := _HEADER_LENGTH.search(said):
         return other_length(int(length[1]), int(length[2]))
     named = _NAMED_CAUSE.search(said)
-    return named[0].strip() if named else None
+    if named is None:
+        return None
+    # a class that says why is enough, the other has only the name of the file
+    below = [_words_of(*cause) for cause in _BELOW.findall(said, named.end())] if _WITHOUT_WHY in named[0] else []
+    return ": ".join(dict.fromkeys(below)) or named[0].strip()
+
+
+def _words_of(thrown: str, message: str) -> str:
+    return message.strip() or thrown.rpartition(".")[2]
 
 
 def other_length(header: int, columns: int) -> str:

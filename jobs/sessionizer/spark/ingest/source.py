@@ -14,9 +14,9 @@ from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, 
 from sessionizer.home.platform_home import resolve_place
 from sessionizer.launch.driver_environment import ALLOWED, is_allowed, read_allowed_patterns
 from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.files import literal, read_files
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
+from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
 from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient
 from sessionizer.spark.ingest.kafka_values.writers import find_writers
@@ -101,7 +101,7 @@ def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path,
         _require_literal(spark, source, folder)
     rows = read_files(reader, source, path, max_event_bytes)
     if not rows.isStreaming:
-        for file, problem in other_headers(spark, source, rows.inputFiles()).items():
+        for file, problem in find_unfit_files(spark, source, rows.inputFiles()).items():
             raise SourceFileUnfit(file, problem)
     return rows
 

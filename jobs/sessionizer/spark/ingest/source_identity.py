@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
+from sessionizer.causes.query_causes import SCHEMA_CHANGE
+from sessionizer.checkpoint.batch_logs import list_begun_batches, read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
+from sessionizer.errors import QueryFailed
 from sessionizer.home.platform_home import resolve_place
+from sessionizer.launch.driver_environment import plain
 from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids
-from sessionizer.spark.internals.delta_log import table_id
+from sessionizer.spark.internals.delta_log import column_ids, table_id
 from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.stream_spec.sql_words import NAMES, WordKind, words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -23,6 +28,11 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+READ_BY_PRESENT_COLUMNS: Final = (
+    "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
+)
+"""Delta's setting to read on after columns were renamed or dropped. Unsafe without ``require_same_columns``."""
 
 
 def source_ids(spark: SparkSession, stream: str, source: Source, platform: Path) -> dict[str, str]:
@@ -53,7 +63,44 @@ def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, line
         offset = read_planned_batch(home.checkpoint(lineage), newest).ends.get(EVENTS)
         known = choose_known_ids(read_source_ids(home, lineage), spec.source.model_dump(), offset)
         require_same_source(spec.name, known, now)
+    require_same_columns(spark, home, spec, lineage)
     return now
+
+
+def require_same_columns(spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None) -> None:
+    """Let Delta read on after columns were renamed or dropped that ``spec`` does not use.
+
+    Delta reads each file by the columns that the table has when the query starts. Rows that ``lineage`` has not read
+    would be read wrong only if a name of a used column now means another column. Raises QueryFailed then.
+    """
+    if spec.source.format != "delta" or plain():
+        return
+    location = resolve_place(spec.source.path, home.platform)
+    # the newest batch may not be committed: its rows are then read again
+    begun = sorted(list_begun_batches(home.checkpoint(lineage)))[-2:] if lineage else []
+    offset = read_planned_batch(home.checkpoint(lineage), begun[0]).ends.get(EVENTS) if lineage and begun else None
+    if offset:
+        version = int(offset["reservoirVersion"])
+        try:
+            before, now = column_ids(spark, location, version), column_ids(spark, location)
+        except (PySparkException, JavaError):
+            return  # the query says what is wrong with the log
+        if (other := _find_other_column(spec, before, now)) is not None:
+            detail = f"{other!r} is another column of the source than before version {version}, which is not read yet"
+            raise QueryFailed(spec.name, SCHEMA_CHANGE, detail)
+    spark.conf.set(READ_BY_PRESENT_COLUMNS, "true")
+
+
+def _find_other_column(
+    spec: StreamSpec, before: Mapping[tuple[str, ...], str], now: Mapping[tuple[str, ...], str]
+) -> str | None:
+    """Return a column that the mapping may use, and whose name has another column behind it ``now``."""
+    mapping = spec.mapping.model_dump(exclude={"payload"}, exclude_none=True)
+    words = [word for sql in (*mapping.values(), *spec.mapping.payload.values()) for word in words_of(str(sql))]
+    used = {word.name for word in words if word.kind in NAMES}
+    uses_any = any(word.kind is WordKind.UNKNOWN for word in words)
+    changed = (path for path, name in before.items() if now.get(path, name) != name)
+    return next((".".join(path) for path in changed if uses_any or path[0] in used), None)
 
 
 def _table_id(spark: SparkSession, location: str) -> str | None:

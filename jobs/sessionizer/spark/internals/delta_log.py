@@ -1,13 +1,14 @@
-"""Facts that a Delta table records about itself: its properties, and the version that it took of each application.
+"""Facts that a Delta table records about itself: properties, columns, the version that it took of each application.
 
 **Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit.
 **Public**: ``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by
 Spark's own readers: the newest checkpoint and the commits after it.
-**Lost**: some jobs when a driver starts.
+**Lost**: some jobs when a driver starts. A source whose columns were renamed or dropped ends its stream.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from sessionizer.spark.internals.java_class import java_class
 from sessionizer.spark.internals.java_errors import door
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -78,6 +79,31 @@ def table_id(spark: SparkSession, location: str) -> str | None:
     with door(DOOR):
         snapshot = _snapshot(spark, location)
         return str(snapshot.metadata().id()) if snapshot.version() >= 0 else None
+
+
+def column_ids(spark: SparkSession, location: str, version: int | None = None) -> dict[tuple[str, ...], str]:
+    """Return the physical name of each column and nested field, which stays when it is renamed.
+
+    ``version``: of the table, None or a version to come: the newest.
+    """
+    with door(DOOR):
+        log = delta_log(spark, location)
+        snapshot = log.startTransaction().snapshot()
+        if version is not None and version < snapshot.version():
+            defaults = [getattr(log, f"getSnapshotAt$default${number}")() for number in (2, 3, 4)]
+            snapshot = log.getSnapshotAt(version, *defaults)
+        return dict(_ids_of_fields(json.loads(snapshot.metadata().schemaString()), ()))
+
+
+def _ids_of_fields(kind: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:  # noqa: ANN401  JSON
+    if not isinstance(kind, dict):
+        return
+    for field in kind.get("fields", ()):
+        path = (*at, field["name"].lower())
+        yield path, field["metadata"].get("delta.columnMapping.physicalName", field["name"])
+        yield from _ids_of_fields(field["type"], path)
+    for name in ("elementType", "keyType", "valueType"):
+        yield from _ids_of_fields(kind.get(name), (*at, name))
 
 
 def delta_log(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object
