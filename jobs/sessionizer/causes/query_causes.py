@@ -177,7 +177,9 @@ QUERY_CAUSES: Final = (
         signs=(
             "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
             "STATE_STORE_KEY_SCHEMA", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH", "DELTA_FAILED_TO_MERGE_FIELDS",
-            "DELTA_METADATA_MISMATCH",
+            "DELTA_METADATA_MISMATCH", "DELTA_STREAMING_SCHEMA_", "DELTA_STREAMING_METADATA_EVOLUTION",
+            "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
+            "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", "DELTA_UNSUPPORTED_COLUMN_MAPPING_SCHEMA_CHANGE",
         ),
         classes=(
             *_loading(
@@ -191,6 +193,49 @@ QUERY_CAUSES: Final = (
         ),
     ),
     QueryCause(
+        "table_rule", "a rule of a table refuses the rows", TERMINAL,
+        "remove the rule that the message names from the table, such as a CHECK constraint or NOT NULL",
+        signs=(
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "NOT_NULL_ASSERT_VIOLATION",
+            "DELTA_MISSING_NOT_NULL_COLUMN_VALUE", "DELTA_NESTED_NOT_NULL_CONSTRAINT",
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY", "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
+            "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH", "DELTA_MISSING_PARTITION_COLUMN",
+            "DELTA_GENERATED_COLUMNS_", "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT", "DELTA_UNRECOGNIZED_INVARIANT",
+            "DELTA_UNSUPPORTED_INVARIANT", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "EXCEED_LIMIT_LENGTH",
+            "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
+        ),
+    ),
+    QueryCause(
+        "table_conflict", "a table was altered at the same moment", TRANSIENT,
+        "do nothing if it passes. If it repeats, stop the job that alters the table: the table's history names it",
+        signs=(
+            "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED", "DELTA_CONCURRENT_",
+            "DELTA_MAX_COMMIT_RETRIES_EXCEEDED", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "MetadataChangedException",
+            "ProtocolChangedException", "ConcurrentAppendException", "ConcurrentDelete",
+            "ConcurrentTransactionException", "ConcurrentWriteException",
+        ),
+    ),
+    QueryCause(
+        "table_too_new", "a table needs what this Delta does not support", TERMINAL,
+        "remove the feature that the message names from the table, or install a release with a newer Delta",
+        signs=(
+            "DELTA_INVALID_PROTOCOL_VERSION", "DELTA_UNSUPPORTED_FEATURE", "DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH",
+            "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT", "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION",
+            "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED", "DELTA_UNSUPPORTED_WRITES_WITHOUT_COORDINATOR",
+            "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_", "DELTA_UNSUPPORTED_COLUMN_MAPPING_WRITE",
+            "DELTA_NO_REDIRECT_RULES_VIOLATED", "DELTA_COMMIT_INTERMEDIATE_REDIRECT_STATE",
+        ),
+    ),
+    QueryCause(
+        "table_log_damaged", "files of a table's log are gone or damaged", TERMINAL,
+        "put back the files in _delta_log of the table that the message names, from a copy",
+        signs=(
+            "DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_STATE_RECOVER_ERROR",
+            "DELTA_TXN_LOG_FAILED_INTEGRITY", "DELTA_MISSING_PART_FILES", "DELTA_LOG_FILE_NOT_FOUND",
+            "DELTA_CHECKPOINT_SNAPSHOT_MISMATCH",
+        ),
+    ),
+    QueryCause(
         "source_rewritten", "the source was rewritten", TERMINAL,
         "choose, because rows of the source were changed or deleted. To read on, write ignoreChanges: true into "
         "source.options and run `sessionizer run --apply …`: the new files are read whole, and repeats are dropped by "
@@ -201,7 +246,9 @@ QUERY_CAUSES: Final = (
         "bad_option", "an option is refused", TERMINAL, "correct the option in source.options",
         signs=(
             "Invalid value '", "Failed to parse time string", "Failed to parse byte string",
-            "org.apache.kafka.common.config.ConfigException",
+            "org.apache.kafka.common.config.ConfigException", "DELTA_ILLEGAL_OPTION", "DELTA_REGEX_OPT_SYNTAX_ERROR",
+            "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET", "DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
+            "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "DELTA_STREAMING_INITIAL_SNAPSHOT_TOO_LARGE",
         ),
     ),
     QueryCause(

@@ -22,7 +22,7 @@ from sessionizer.spark.driver.stop_gate import StopGate
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
-from sessionizer.spark.ingest.source_identity import require_source
+from sessionizer.spark.ingest.source_identity import require_same_columns, require_source
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
 
@@ -95,6 +95,7 @@ def _run_to_end(run: PreparedQuery) -> tuple[PreparedQuery, list[str]]:
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
     source = require_source(spark, home, spec, active_lineage(home))
+    columns = require_same_columns(spark, home, spec, active_lineage(home))
     examined = examine(spark, spec, stage.home, SourceMemory.of(home, stage.lineage))
     locations = home.table_locations(spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
@@ -113,5 +114,5 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
         open_sessions=OpenSessions(home.lineage(lineage).open_sessions),
         batch_log=BatchLog(home.lineage(lineage).batches),
         permit=lambda: None,
-        files=BatchFiles(home, lineage),
+        files=BatchFiles(home, lineage, columns),
     )

@@ -87,7 +87,7 @@ class SchemaRegistry:
             if 0 < int(found[2]) <= len(ids):
                 number = ids[int(found[2]) - 1]
                 return 200, {"subject": found[1], "version": int(found[2]), "id": number, **self._schema(number)[1]}
-        return 404, {"error_code": 404}
+        return 404, {"error_code": 40402 if found else 404}
 
     def _schema(self, number: int) -> tuple[int, dict[str, Any]]:
         known = self.schemas.get(number)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +26,7 @@ from support.stores.schema_registry import SchemaRegistry
 from support.streams.example_streams import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SUBJECT = "clicks-value"
@@ -94,6 +97,70 @@ def test_a_registry_that_is_down_may_be_up_later(server: SchemaRegistry) -> None
     assert gone.version(1).id == 11
 
 
+def answer(body: bytes, head: str = "HTTP/1.1 200 OK", *more: str, length: int | None = None) -> bytes:
+    lines = [head, *more, f"Content-Length: {len(body) if length is None else length}", "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+BAD_ANSWERS = {
+    "nothing": b"",
+    "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "half a head": b"HTTP/1.1 200 OK\r\nContent-",
+    "a head without end": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50_000,
+    "no number as its length": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}",
+    "less than its length": answer(b"{}", length=100),
+    "broken chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+    "no gzip": answer(b"{}", "HTTP/1.1 200 OK", "Content-Encoding: gzip"),
+    "no content": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "another code": answer(b'{"id": 1, "schema": "x"}', "HTTP/1.1 299 Maybe"),
+    "a page": answer(b"<html>Sign in</html>"),
+    "a page that is not found": answer(b"<html>Not found</html>", "HTTP/1.1 404 Not Found"),
+    "another service's not found": answer(b'{"error_code": 404}', "HTTP/1.1 404 Not Found"),
+    "null": answer(b"null"),
+    "a number": answer(b"7"),
+    "an empty object": answer(b"{}"),
+    "a list of texts": answer(b'["1", "2"]'),
+    "no schema": answer(b'{"id": 1}'),
+    "a schema that is no text": answer(b'{"id": 1, "schema": {"type": "string"}}'),
+    "an id that is text": answer(b'{"id": "1", "schema": "x"}'),
+    "an id beyond four bytes": answer(b'{"id": 4294967296, "schema": "x"}'),
+    "deep": answer(b"[" * 200_000),
+    "no UTF-8": answer(b'{"id": 1, "schema": "\xff\xfe"}'),
+    "too long": answer(b" " * (5 * 1024 * 1024)),
+    "no such code": answer(b"{}", "HTTP/1.1 999 What"),
+}
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[str, list[bytes]]]:
+    """A server on loopback, and the bytes that it answers with."""
+    said: list[bytes] = []
+
+    class Answer(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            with suppress(OSError):
+                self.wfile.write(said[0])
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", said
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_an_answer_that_is_no_registrys_may_be_one_later(name: str, proxy: tuple[str, list[bytes]]) -> None:
+    url, said = proxy
+    said.append(BAD_ANSWERS[name])
+    registry = RegistryClient(Registry(url=url, subject=SUBJECT), "avro")
+    asks: list[Callable[[], object]] = [lambda: registry.version(1), lambda: list(registry.schemas())]
+    for ask in asks:
+        with pytest.raises(SourceUnreachable) as caught:
+            ask()
+        assert caught.value.address == url
+
+
 def test_writers_are_those_of_the_subject_and_of_ids_that_values_named(server: SchemaRegistry) -> None:
     found = find_writers(client(server), source(), {20, 99}, is_final=False)
     assert found.known == {11: '"one"', 12: '"two"', 20: '"three"'}
@@ -112,6 +179,13 @@ def test_a_schema_without_the_message_is_as_good_as_absent(server: SchemaRegistr
     assert found.known == {11: "00"}
     assert found.absent == {12}
     assert server.asked[0].endswith("?format=serialized")
+
+
+@pytest.mark.parametrize("schema", ['syntax = "proto3";', base64.b64encode(b"\xff\xff\xff").decode()])
+def test_a_schema_that_is_no_descriptor_is_no_registrys_answer(server: SchemaRegistry, schema: str) -> None:
+    server.register(SUBJECT, 13, schema)
+    with pytest.raises(SourceUnreachable):
+        find_writers(client(server, encoding="protobuf"), source("protobuf", "shop.Click"), (), is_final=True)
 
 
 def test_the_place_of_a_message_in_its_file() -> None:

@@ -1,8 +1,9 @@
-"""Every error class of Spark about state has a verdict and a remedy: those of a new Spark are missed here."""
+"""Every error class of Spark about state and of Delta about a table has a cause. Those of new ones are missed here."""
 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import QueryFailed, QueryInterrupted, RetryEffect
 from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classify_failure
+from support.places import REPOSITORY
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 
@@ -53,3 +55,31 @@ def test_what_is_below_a_class_goes_first() -> None:
     error = classify_failure("clicks", RuntimeError(text))
     assert isinstance(error, QueryInterrupted)
     assert error.cause == "disk_full"
+
+
+IN_A_TABLE = re.compile(
+    "DELTA_(VIOLATE_CONSTRAINT|.*NOT_NULL|CONCURRENT_|.*_CHANGED|SCHEMA_CHANGE_|STREAMING_|.*PROTOCOL_VERSION|"
+    "UNSUPPORTED_FEATURE|FEATURES_|.*APPEND_ONLY|.*LOG_(FILE|FAILED)|TRUNCATED_|VERSIONS_NOT|STATE_RECOVER|"
+    "MAX_COMMIT|METADATA_|GENERATED_COLUMNS_|IDENTITY_COLUMNS_EXPLICIT|.*TYPE_CHANGE_IN|.*_INVARIANT|CAST_OVERFLOW|"
+    "SOURCE_|MISSING_(FILES|PART)|.*COLUMN_MAPPING_(WRITE|SCHEMA)|FILE_NOT_FOUND)"
+)
+"""Names of Delta's errors that a state of a source or of a sink may cause."""
+OF_STATEMENTS = re.compile(
+    ".*(NOT_NULL_COLUMN_NOT_FOUND|NOT_NULL_NESTED_FIELD|NEW_NOT_NULL|METADATA_ABSENT|UNSUPPORTED_FEATURES_IN_CONFIG|"
+    "COMMAND_INVARIANT|SOURCE_(NOT_DETERMINISTIC|OPERATION))"
+)
+"""Names of Delta's errors about statements that no driver makes."""
+
+
+def delta_classes() -> list[str]:
+    (jar,) = (REPOSITORY / ".jars" / "spark").glob("delta-spark_*.jar")
+    with zipfile.ZipFile(jar) as opened:
+        names = json.loads(opened.read("error/delta-error-classes.json"))
+    return sorted(name for name in names if IN_A_TABLE.match(name) and not OF_STATEMENTS.match(name))
+
+
+@pytest.mark.parametrize("name", delta_classes())
+def test_what_a_users_table_causes_has_a_name(name: str) -> None:
+    error = classify_failure("clicks", RuntimeError(f"[{name}] Error of Delta. SQLSTATE: 23001"))
+    assert isinstance(error, QueryFailed | QueryInterrupted)
+    assert error.cause != "unknown"

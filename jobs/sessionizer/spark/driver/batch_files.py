@@ -14,10 +14,12 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
+from sessionizer.spark.ingest.source_identity import find_other_column
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
+from sessionizer.spark.internals.delta_log import column_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -78,21 +80,35 @@ class FilesPutAside(Exception):
     """The batch has unreadable files. A query that starts anew leaves them out."""
 
 
+class ColumnReplaced(Exception):
+    """A name that the mapping uses is another column of the source now. A query that starts anew reads that one."""
+
+
 @dataclass(slots=True)
 class BatchFiles:
-    """A check of the files of each batch of a lineage. ``error`` and ``put_aside`` say why it ended a query."""
+    """A check of what each batch of a lineage reads. ``error``, ``put_aside`` and ``other`` say why it ended a query.
+
+    ``columns``: those of a Delta source by which the query reads it.
+    """
 
     home: StreamHome
     lineage: str
+    columns: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    other: str | None = None
     error: SessionizerError | None = None
     put_aside: dict[str, str] = field(default_factory=dict)
 
     def require(self, spark: SparkSession, spec: StreamSpec, batch_id: int) -> None:
         """Check the batch's files.
 
-        Raises SourceFilesGone, SourceUnreachable, FilesPutAside if the batch is to run without some.
+        Raises SourceFilesGone, SourceUnreachable, FilesPutAside if the batch is to run without some, ColumnReplaced.
         """
         source = spec.source
+        if source.format == "delta" and self.columns:
+            now = column_ids(spark, resolve_place(source.path, self.home.platform))
+            if (other := find_other_column(spec, self.columns, now)) is not None:
+                self.other = other
+                raise ColumnReplaced
         if source.format != "files":
             return
         unreadable = UnreadableFiles.of(self.home, self.lineage)
@@ -117,6 +133,8 @@ class BatchFiles:
         return SourceFilesGone(self.home.name, batch_id, tuple(files))
 
     def reason(self) -> str | None:
-        """Name the files that the next query leaves out, None if there are none."""
+        """Say what the next query does otherwise, None if nothing."""
+        if self.other is not None:
+            return f"the columns of the source changed: {self.other!r} is another one"
         files = [f"{uri} ({problem})" for uri, problem in self.put_aside.items()]
         return f"quarantined as a whole, as it cannot be read: {', '.join(files)}" if files else None

@@ -20,7 +20,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import start_python_workers
 from sessionizer.spark.ingest.guarded_source import SourceMemory
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
-from sessionizer.spark.ingest.source_identity import require_source
+from sessionizer.spark.ingest.source_identity import require_same_columns, require_source
 from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.continuity import require_continuity
 from sessionizer.spark.sinks.examine import examine
@@ -70,6 +70,7 @@ class Preparation:
                 self.heartbeat.note_start_progress()
             self.tables.check_with_delta(spark)
             source = require_source(spark, self.home, spec, lineage)
+            columns = require_same_columns(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(self.listener)
         lineage = self._lineage_to_go_on_in(lineage)
@@ -91,7 +92,7 @@ class Preparation:
             open_sessions=counts,
             batch_log=BatchLog(self.home.lineage(lineage).batches),
             permit=self.permit,
-            files=BatchFiles(self.home, lineage),
+            files=BatchFiles(self.home, lineage, columns),
         )
 
     def _lineage_to_go_on_in(self, active: str | None) -> str:

@@ -115,11 +115,11 @@ class PreparedQuery:
         reason = reason or columns_changed(error)
         if reason is None:
             return None
-        require_same_columns(self.spark, self.home, self.spec, self.lineage)
+        columns = require_same_columns(self.spark, self.home, self.spec, self.lineage)
         examined = examine(self.spark, self.spec, self.home.platform, SourceMemory.of(self.home, self.lineage))
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
-        return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage)), reason
+        return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage, columns)), reason
 
     def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
         self.permit()

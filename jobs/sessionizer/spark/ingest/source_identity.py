@@ -63,35 +63,37 @@ def require_source(spark: SparkSession, home: StreamHome, spec: StreamSpec, line
         offset = read_planned_batch(home.checkpoint(lineage), newest).ends.get(EVENTS)
         known = choose_known_ids(read_source_ids(home, lineage), spec.source.model_dump(), offset)
         require_same_source(spec.name, known, now)
-    require_same_columns(spark, home, spec, lineage)
     return now
 
 
-def require_same_columns(spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None) -> None:
+def require_same_columns(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, lineage: str | None
+) -> Mapping[tuple[str, ...], str]:
     """Let Delta read on after columns were renamed or dropped that ``spec`` does not use.
 
     Delta reads each file by the columns that the table has when the query starts. Rows that ``lineage`` has not read
-    would be read wrong only if a name of a used column now means another column. Raises QueryFailed then.
+    would be read wrong only if a name of a used column now means another column. Raises QueryFailed then. Returns the
+    columns, which each batch must find as they are: empty if the table has no column mapping.
     """
     if spec.source.format != "delta" or plain():
-        return
+        return {}
     location = resolve_place(spec.source.path, home.platform)
     # the newest batch may not be committed: its rows are then read again
     begun = sorted(list_begun_batches(home.checkpoint(lineage)))[-2:] if lineage else []
     offset = read_planned_batch(home.checkpoint(lineage), begun[0]).ends.get(EVENTS) if lineage and begun else None
-    if offset:
-        version = int(offset["reservoirVersion"])
-        try:
-            before, now = column_ids(spark, location, version), column_ids(spark, location)
-        except (PySparkException, JavaError):
-            return  # the query says what is wrong with the log
-        if (other := _find_other_column(spec, before, now)) is not None:
-            detail = f"{other!r} is another column of the source than before version {version}, which is not read yet"
-            raise QueryFailed(spec.name, SCHEMA_CHANGE, detail)
+    version = int(offset["reservoirVersion"]) if offset else None
+    try:
+        before, now = column_ids(spark, location, version), column_ids(spark, location)
+    except (PySparkException, JavaError):
+        return {}  # the query says what is wrong with the log
+    if (other := find_other_column(spec, before, now)) is not None:
+        detail = f"{other!r} is another column of the source than before version {version}, which is not read yet"
+        raise QueryFailed(spec.name, SCHEMA_CHANGE, detail)
     spark.conf.set(READ_BY_PRESENT_COLUMNS, "true")
+    return {} if all(path[-1] == name.lower() for path, name in now.items()) else now
 
 
-def _find_other_column(
+def find_other_column(
     spec: StreamSpec, before: Mapping[tuple[str, ...], str], now: Mapping[tuple[str, ...], str]
 ) -> str | None:
     """Return a column that the mapping may use, and whose name has another column behind it ``now``."""

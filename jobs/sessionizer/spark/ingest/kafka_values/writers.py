@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import SourceUnreachable
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp
 
@@ -68,7 +69,12 @@ def find_writers(client: RegistryClient, source: KafkaSource, asked: Collection[
     """Return the schemas of the subject, and of the ``asked`` ids. Raises SourceUnreachable, InvalidSpec."""
     registered = {each.id: each for each in client.schemas()}
     registered |= {each.id: each for each in map(client.schema, set(asked) - registered.keys()) if each is not None}
-    known = {number: _known_as(each, source) for number, each in sorted(registered.items())}
+    try:
+        known = {number: _known_as(each, source) for number, each in sorted(registered.items())}
+    except ValueError as error:
+        raise SourceUnreachable(
+            client.registry.url, f"its answer is not a Protobuf schema in base64: {error}"
+        ) from error
     return Writers(
         known={number: text for number, text in known.items() if text is not None},
         absent=frozenset({*asked} - registered.keys()) | {number for number, text in known.items() if text is None},
@@ -80,15 +86,22 @@ def _known_as(schema: RegisteredSchema, source: KafkaSource) -> str | None:
     """Return what a value with this schema is known by. None if the schema lacks the message of the source."""
     if source.encoding == "avro":
         return schema.text
-    path = message_indexes(base64.b64decode(schema.text), source.message or "")
+    path = message_indexes(base64.b64decode(schema.text, validate=True), source.message or "")
     return None if path is None else indexes_in_header(path).hex()
 
 
 def message_indexes(file: bytes, message: str) -> tuple[int, ...] | None:
-    """Return the place of ``message`` (its full name) in ``file``, a FileDescriptorProto. None if it is not there."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415  only Protobuf needs it
+    """Return the place of ``message`` (its full name) in ``file``, a FileDescriptorProto. None if it is not there.
 
-    found = FileDescriptorProto.FromString(file)
+    Raises ValueError for another content.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415  only Protobuf needs it
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+
+    try:
+        found = FileDescriptorProto.FromString(file)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error
     if found.package and not message.startswith(f"{found.package}."):
         return None
     inner, path = found.message_type, []
