@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
-from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, PauseRecord
+from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, WATCH_FILE, PauseRecord
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.fleet.health.facts import WINDOW_MS, HealthFacts
 from sessionizer.home.clock import MINUTE
@@ -38,7 +38,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
     free, disk = _fullest_disk(home) if home else (None, "")
     damages = [str(error) for error in view.damages]
     noted = _noted_by_airflow(home, now) if home else None
-    watched = HEALTH_FILE.of(home).read() if home else None
+    watched, watch = (HEALTH_FILE.of(home).read(), WATCH_FILE.of(home).read()) if home else (None, None)
     return HealthFacts(
         name=view.name,
         now=now,
@@ -68,6 +68,7 @@ def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFac
         taken_asset=noted.taken if noted else "",
         looked_at=watched.looked_at if watched else None,
         worked_at=watched.worked_at if watched else None,
+        watched_until=watch.until or None if watch else None,
         limits=read_configured_timeouts(),
     )
 

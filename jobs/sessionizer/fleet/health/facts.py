@@ -34,7 +34,7 @@ class HealthFacts:
     ``save_every_ms`` is None for a stream without scheduled savepoints. ``paused``: Airflow's DAG of supervision is.
     ``taken_asset``: the asset of the stream that another DAG has in Airflow, empty if none. ``lineage``: the active
     one, None if the stream never ran. ``looked_at``: the last look of a supervisor (epoch ms), None if there was none.
-    ``worked_at``: the last work that it saw, give or take a minute.
+    ``worked_at``: the last work that it saw, give or take a minute. ``watched_until``: the end of the newest watch.
     """
 
     name: str
@@ -66,6 +66,7 @@ class HealthFacts:
     taken_asset: str = ""
     looked_at: int | None = None
     worked_at: int | None = None
+    watched_until: int | None = None
 
 
 def has_looked(looked_at: int | None, now: int) -> bool:

@@ -73,14 +73,17 @@ def _judge_supervisor(facts: HealthFacts, seen: DriverStatus) -> UnhealthyPart |
         return None
     if facts.paused and facts.problem is None:
         return _judge_pause(facts.name, seen)
-    if facts.looked_at is None or not needs_supervisor(seen):
+    # a driver that was adopted by a watch needs another one, and has no launch
+    acted_at = facts.watched_until if facts.looked_at is None and seen.state.is_live else facts.looked_at
+    is_adopted = seen.desired.state is DesiredState.RUNNING and facts.watched_until is not None
+    if acted_at is None or not (is_adopted or needs_supervisor(seen)):
         return None
-    silence = facts.now - facts.looked_at
+    silence = facts.now - acted_at
     if silence <= ACTED_WITHIN_MS:
         return None
     what = f"no supervisor has looked at it for {describe_duration(silence)}: {_so(seen)}"
     how = _resume(facts.name) if facts.problem is None else correct_spec(facts)  # it has no DAG to unpause
-    return _supervision(_word_without(seen), "unwatched", what, facts.looked_at, how)
+    return _supervision(_word_without(seen), "unwatched", what, acted_at, how)
 
 
 def judge_asset(name: str, taken: str) -> UnhealthyPart | None:
@@ -117,7 +120,8 @@ def _so(seen: DriverStatus) -> str:
 
 
 def _resume(name: str) -> str:
-    return f"unpause {dag_id(name, Verb.SUPERVISE)}, and check that Airflow's scheduler and triggerer run"
+    resumed = f"unpause {dag_id(name, Verb.SUPERVISE)}, and check that Airflow's scheduler and triggerer run"
+    return f"{resumed}, or run {dag_id(name, Verb.STOP)} if it should not run"
 
 
 def has_newer_driver(seen: DriverStatus, record: SupervisionRecord) -> bool:

@@ -50,6 +50,7 @@ def died(platform: Platform, name: str, *, minutes_ago: int) -> StreamHome:
     then = epoch_ms() - minutes_ago * MINUTE
     platform.fall_silent(name, since=then)
     write_exit(home, ExitRecord(uid="driver-1", at=then, outcome=ExitOutcome.FAILED, message="it broke"))
+    WATCH_FILE.of(home).write(WatchRecord(run_id="now", try_number=1, until=then, streams=str(platform.streams)))
     return home
 
 
@@ -61,7 +62,7 @@ def test_a_dead_driver_that_nobody_looks_after_is_reported_and_told_once(
         with pytest.raises(StreamFindings) as caught:
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
         reviewed(caught.value)
-    assert "unpause clicks.supervise" in PersonNeeded.wrap(caught.value).remedy
+    assert "clicks.supervise" in PersonNeeded.wrap(caught.value).remedy
     (alert,) = alerts
     assert (alert.kind, alert.stream) == (AlertKind.UNWATCHED, "clicks")
     assert "for 20 m" in alert.reason
@@ -72,7 +73,7 @@ def test_a_live_driver_that_is_silent_counts_as_well(platform: Platform, said: H
     platform.drive("clicks")
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     platform.fall_silent("clicks", since=epoch_ms() - 30 * MINUTE)
-    with pytest.raises(StreamFindings, match="stalled"):
+    with pytest.raises(StreamFindings, match="no sign"):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
 
 
