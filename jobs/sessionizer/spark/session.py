@@ -41,6 +41,8 @@ EXACTNESS: dict[str, str] = {
     # what two expressions have in common would be evaluated once, outside of what makes a failure null (docs/adr/0005)
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # else SQL of a spec with ${…} would read variables of the driver
+    "spark.sql.variable.substitute": "false",
     # a copy of a checkpoint has its list of files in these parts, and Spark ends a query that looks for others. A query
     # over lists with other parts sets what fits them (checkpoint/list_intervals.py)
     COMPACT_INTERVAL: str(PARTS),

@@ -56,7 +56,9 @@ LANGUAGE: Final = BEFORE_BRACKET | frozenset(_LANGUAGE_TEXT.split())
 """Words of the language that are no names."""
 _BEHIND_TYPE: Final = ("day", "month", "year", "hour", "minute", "second", "to", "without", "time", "zone", "precision")
 _SPECIAL: Final = re.compile(r"\s*(?:now|(?:today|tomorrow|yesterday)\b.*)\s*", re.IGNORECASE | re.DOTALL)
-"""Pattern of a text that Spark reads as a date or time relative to now."""
+"""Pattern of a constant that Spark reads as a date or time relative to now."""
+TIME_OF_DAY: Final = r"\A[\x00-\x20\x7f]*(?:T[0-9]|[0-9]{1,2}:)(?s:.*)"
+"""Pattern of a text that Spark reads as a time of the current day, for Python and Java."""
 _TIME: Final = re.compile("date|time|day|week|month|year|hour|minute|second|trunc|quarter", re.IGNORECASE)
 """Pattern of the names of functions and types by one of which a text may become a date or time."""
 
@@ -86,6 +88,11 @@ def refuse_sql(sql: str, scope: Scope) -> str | None:
             return f"an expression of plain words, not {word.written!r}"
     refusals = (*_queries(words), *_windows(words, scope), *_calls(words, scope), *_names(words, scope))
     return next(iter(refusals), None) or _moment(words, scope)
+
+
+def is_relative_moment(constant: str) -> bool:
+    """Whether Spark may read the text ``constant`` as a date or time relative to the moment at which it is read."""
+    return _SPECIAL.fullmatch(constant) is not None or re.match(TIME_OF_DAY, constant) is not None
 
 
 def show_columns(columns: Iterable[str]) -> str:
@@ -216,6 +223,11 @@ def _moment(words: Sequence[SqlWord], scope: Scope) -> str | None:
         # Spark joins texts side by side
         if is_text and _SPECIAL.fullmatch("".join(word.value for word in texts)):
             return f"{SAME_EACH_TIME} {' '.join(word.written for word in texts)}, because {_CLOCK}"
+    for kind, text in pairwise(words):
+        # a literal, which Spark's parser reads by the clock
+        is_literal = kind.is_name("timestamp", "timestamp_ltz") and text.kind is WordKind.TEXT
+        if is_literal and is_relative_moment(text.value):
+            return f"{SAME_EACH_TIME} {kind.written} {text.written}, because {_CLOCK}"
     return None
 
 

@@ -71,7 +71,7 @@ def rows_of(spark: SparkSession, spec: StreamSpec, home: Path, registry: SchemaR
 
 def made_of(spark: SparkSession, spec: StreamSpec, rows: DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Events, refused rows and sessions, as the file beside the spec has them."""
-    guarded = guard(spark, rows, spec)
+    guarded = guard(rows, spec)
     names = guarded.payload.names
     kept = guarded.rows.select(
         F.col(schema.KEY).alias("key"), F.col(schema.CLIENT).alias("client"),

@@ -13,13 +13,15 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.expressions import check_type
+from sessionizer.spark.internals.trying import try_expression
+from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.measures import measure_types
 from sessionizer.stream_spec import sql_functions
 from sessionizer.stream_spec.sql_guard import BEFORE_BRACKET, Scope, refuse_sql
 from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -194,3 +196,65 @@ def test_what_passes_reaches_nothing_beyond_its_row_in_the_tree_of_spark(spark: 
     for sql in unspeakable:
         with pytest.raises(InvalidSpec):
             check_type(rows(spark), "mapping.key", sql)
+
+
+CLOCK_WORDS = ("now", "today", "yesterday", "Tomorrow", "today UTC", "10:00", "T10")
+COMPUTED: tuple[Callable[[str, str], str], ...] = (
+    lambda a, b: f"'{a}' || '{b}'",
+    lambda a, b: f"concat('{a}', '{b}')",
+    lambda a, b: f"reverse('{(a + b)[::-1]}')",
+    lambda a, b: f"cast(unhex('{(a + b).encode().hex()}') as string)",
+    lambda a, b: f"decode(X'{(a + b).encode().hex()}', 'utf-8')",
+    lambda a, b: f"replace('{a}_{b}', '_', '')",
+    lambda a, b: f"substr('_{a}{b}', 2)",
+    lambda a, b: f"element_at(split('_,{a}{b}', ','), 2)",
+    lambda a, b: f"coalesce(null, '{a}' || '{b}')",
+    lambda a, b: f"case when true then '{a}' || '{b}' end",
+    lambda a, b: f"array_join(array('{a}', '{b}'), '')",
+    lambda a, b: f"named_struct('f', '{a}' || '{b}').f",
+    lambda a, b: f"if(u is null, '{a}' || '{b}', '{a}' || '{b}')",
+    lambda a, b: f"nullif('{a}' || '{b}', u)",
+)
+"""Texts of a word in two parts, which no text of the SQL is."""
+MOMENTS = (
+    "cast({} as timestamp)", "({})::date", "to_date({})", "try_to_timestamp({})", "timestamp({})",
+    "date_trunc('second', {})", "at > {}", "day <=> {}", "({}) + interval 1 day", "extract(doy from {})",
+    "date_add({}, 1)", "from_utc_timestamp({}, 'UTC')", "transform(array({}), x -> cast(x as timestamp))[0]",
+    "date_diff(day, {})", "coalesce(at, ({})::timestamp)", "timestampadd(DAY, 1, {})", "cast(array({}) as array<date>)",
+    "to_json(struct(cast({} as timestamp) as at))", "cast(struct({}) as struct<at: timestamp>).at", "last_day({})",
+    "from_json('{{\"at\":\"' || {} || '\"}}', 'at timestamp').at", "from_csv({}, 'at timestamp').at",
+    "variant_get(parse_json('\"' || {} || '\"'), '$', 'timestamp')", "date_format({}, 'yyyy-MM-dd')",
+    "try_cast({} as timestamp_ntz)", "weekday(try_to_date({}))",
+)  # fmt: skip
+"""Expressions that make a moment of a text."""
+
+
+def test_a_computed_word_of_the_clock_never_passes(spark: SparkSession) -> None:
+    chance = random.Random(4)
+    passed: dict[str, list[Any]] = {}
+    for moment, computed in [(moment, chance.choice(COMPUTED)) for moment in MOMENTS for _ in range(3)]:
+        word = chance.choice(CLOCK_WORDS)
+        cut = chance.randint(1, len(word) - 1)
+        sql = moment.format(computed(word[:cut], word[cut:]))
+        for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):  # it is never the same day in both
+            with temporary_settings(spark, {"spark.sql.session.timeZone": zone}):
+                row = spark.createDataFrame([("x",)], "u string").selectExpr(
+                    "u", "date'2024-01-01' as day", "timestamp'2024-01-01' as at"
+                )
+                try:
+                    check_type(row, "mapping.key", sql)
+                except InvalidSpec:
+                    continue
+                (value,) = row.select(try_expression(row, sql).cast("string").alias("value")).collect()
+                passed.setdefault(sql, []).append(value["value"])
+    assert {sql: found for sql, found in passed.items() if len(found) != 2 or found[0] != found[1]} == {}
+    assert len(passed) < len(MOMENTS) * 2
+
+
+@pytest.mark.parametrize(
+    "sql", ["max(cast(u as timestamp))", "max(at) filter (where at > u)", "count_if(day > reverse('won'))"]
+)
+def test_a_measure_makes_no_moment_of_a_text(spark: SparkSession, sql: str) -> None:
+    events = rows(spark).select(F.lit("id").alias("session_id"), F.array(F.struct("u", "at", "day")).alias("events"))
+    with pytest.raises(InvalidSpec, match="by the clock"):
+        measure_types(events, {"m": sql})

@@ -44,7 +44,7 @@ def write(spark: SparkSession, table: Path, version: int) -> int | None:
 
 def open_trying(spark: SparkSession, _: Path) -> None:
     rows = spark.createDataFrame([(1,), (ABSURD,)], "s bigint")
-    tried = rows.select(trying.try_expression(spark, "timestamp_seconds(s)").isNull().alias("failed"))
+    tried = rows.select(trying.try_expression(rows, "timestamp_seconds(s)").isNull().alias("failed"))
     assert [row.failed for row in tried.collect()] == [False, True]
 
 
@@ -207,7 +207,7 @@ def test_both_ways_try_alike(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
     found = []
     for value in ("0", "1"):
         monkeypatch.setenv(PLAIN_SPARK, value)
-        found.append(rows.select(trying.try_expression(spark, sql).alias("tried")).collect())
+        found.append(rows.select(trying.try_expression(rows, sql).alias("tried")).collect())
     assert found[0] == found[1]
 
 

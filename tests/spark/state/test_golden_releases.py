@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from sessionizer import __version__
 from sessionizer.control.execution import execute
@@ -18,6 +19,7 @@ from sessionizer.errors import UnreadableLineage, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
 from sessionizer.lineage.fingerprint import RELEASE
+from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
     from support.streams.stage import Stage
 
+NOT_LATE_US = 9_000_000
+"""The delay of the watermark of the golden streams, and a second."""
 FOLDERS = sorted(folder for folder in RELEASES.iterdir() if folder.is_dir())
 SAVEPOINTS = [
     # those of this release are as any other, and native ones are copied as a lineage is resumed
@@ -48,8 +52,22 @@ SAVEPOINTS = [
 ]
 
 
-def expected(release: Path) -> object:
-    return json.loads((release / EXPECTED).read_text())
+def continue_open(stage: Stage, release: Path, before: list[list[Any]]) -> list[list[Any]]:
+    """Feed one more event of each open session, and return the sessions that the stream then comes to."""
+    found = json.loads((release / EXPECTED).read_text())
+    newest_us = max(ended for _, _, _, ended, *_ in found)
+    more, lines = [], []
+    for row in found:
+        session_id, key, begun, ended, count, ids = row
+        if row in before or ended < newest_us - NOT_LATE_US:
+            more.append(row)
+            continue
+        click = {"event_id": f"more-{key}", "user_id": key, "client": key.partition("-")[0], "ts": ended // 1_000 + 1}
+        lines.append(json.dumps(click))
+        more.append([session_id, key, begun, ended + 1_000, count + 1, [*ids, click["event_id"]]])
+    assert lines
+    (stage.feed / "more.json").write_text("\n".join(lines))
+    return more
 
 
 def revision_of(stage: Stage) -> str:
@@ -82,17 +100,40 @@ def test_a_lineage_of_a_release_goes_on(spark: SparkSession, tmp_path: Path, rel
     upgrade(spark, stage)
     require_release(stage.stream_home, SpecFile(stage.name, stage.spec()))
     assert (stage.lineage == lineage, revision_of(stage)) == (is_of_now, REVISION)
+    continued = continue_open(stage, release, before)
     drain(spark, stage)
-    assert sessions_of(spark, stage) == expected(release) != before
+    assert sessions_of(spark, stage) == continued != before
 
 
 @pytest.mark.parametrize(("release", "kind"), SAVEPOINTS)
 def test_a_savepoint_of_a_release_is_restored(spark: SparkSession, tmp_path: Path, release: Path, kind: str) -> None:
     stage = unpack_release(release, tmp_path, kind)
-    before = stage.lineage
+    before, sessions = stage.lineage, sessions_of(spark, stage)
     assert before
     found = complete_savepoint(stage.stream_home.savepoints, kind, epoch_ms())
     Restored(spark, stage, {}, before, *found).restore()
     assert stage.lineage != before
+    continued = continue_open(stage, release, sessions)
     drain(spark, stage)
-    assert sessions_of(spark, stage) == expected(release)
+    assert sessions_of(spark, stage) == continued
+
+
+GROUPS = {
+    "": [0, 0, 4, 652, 57687],
+    "u1": [0, 3, 15, 287, 26142],
+    "acme-000002": [0, 3, 3, 771, 58806],
+    "é": [0, 0, 4, 100, 46990],
+    "日本語": [0, 1, 9, 761, 27096],
+    "a\x00b": [0, 2, 2, 242, 30747],
+    " ": [0, 0, 8, 896, 751],
+    "x" * 31: [0, 2, 14, 254, 12979],
+    "x" * 32: [0, 0, 8, 824, 17224],
+    "k" * 10_000: [0, 1, 1, 25, 8650],
+}
+"""Groups of keys, of 1, 4, 16, 1000 and 65535. Open events stay in theirs, so another hash is another revision."""
+
+
+def test_a_key_stays_in_its_group(spark: SparkSession) -> None:
+    keys = spark.createDataFrame([(key,) for key in GROUPS], "key string")
+    rows = keys.select("key", *(group_of(F.col("key"), count) for count in (1, 4, 16, 1_000, 65_535))).collect()
+    assert {key: groups for key, *groups in rows} == GROUPS

@@ -173,7 +173,10 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     [
         (b"name: a\nsource: [\n", r"visits\.yaml:3: the YAML is broken \(did not find expected node content\)"),
         (b"name: a\n\tsource: b\n", r"visits\.yaml:2: the YAML is broken \(found a tab character"),
-        (b"name: a: b\n", r"visits\.yaml:1: the YAML is broken \(mapping values are not allowed"),
+        (
+            b"columns: u string, s struct<a: string>\n",
+            r"visits\.yaml:1: .*mapping values .*Put the value in quotes",
+        ),
         (b"name: !!python/object/apply:os.getcwd []\n", r"visits\.yaml:1: the YAML is broken \(could not determine"),
         (
             b"name: *nobody\n",

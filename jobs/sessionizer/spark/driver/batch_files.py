@@ -13,6 +13,7 @@ from sessionizer.home.platform_home import resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
+from sessionizer.spark.ingest.file_source.files import is_summary
 from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
 from sessionizer.spark.ingest.source_identity import find_other_column
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
@@ -97,6 +98,8 @@ class BatchFiles:
     other: str | None = None
     error: SessionizerError | None = None
     put_aside: dict[str, str] = field(default_factory=dict)
+    brought: list[str] = field(default_factory=list)
+    """The files of the batch."""
 
     def require(self, spark: SparkSession, spec: StreamSpec, batch_id: int) -> None:
         """Check the batch's files.
@@ -114,13 +117,14 @@ class BatchFiles:
         unreadable = UnreadableFiles.of(self.home, self.lineage)
         known = set(unreadable.uris())
         brought = map(file_position, files_of_batch(self.home.checkpoint(self.lineage), batch_id))
-        sizes = sizes_of(spark, [uri for uri in brought if uri not in known])
+        sizes = sizes_of(spark, [uri for uri in brought if uri not in known and not is_summary(source, uri)])
         if gone := [uri for uri, size in sizes.items() if size is None]:
             self.error = self._gone(resolve_place(source.path, self.home.platform), gone, batch_id)
             raise self.error
         if source.encoding == "parquet":
             unreadable.report_empty([uri for uri, size in sizes.items() if not size])
-        self.put_aside = find_unfit_files(spark, source, list(sizes))
+        self.brought = list(sizes)
+        self.put_aside = find_unfit_files(spark, source, self.brought)
         for uri, problem in self.put_aside.items():
             unreadable.put_aside(uri, problem)
         if self.put_aside:

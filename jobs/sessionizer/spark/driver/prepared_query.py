@@ -111,7 +111,7 @@ class PreparedQuery:
             raise self.files.error from error
         files = UnreadableFiles.of(self.home, self.lineage)
         ids = SchemaIds.of(self.home, self.lineage)
-        reason = self.files.reason() or files.meet(error, self.spark, self.spec) or ids.meet(error)
+        reason = self.files.reason() or files.meet(error, self.spark, self.spec, self.files.brought) or ids.meet(error)
         reason = reason or columns_changed(error)
         if reason is None:
             return None

@@ -58,7 +58,7 @@ def classify_failure(
     if isinstance(error, SessionizerError):
         return error
     text = f"{type(error).__name__}: {error}"
-    whole = "\n".join((text, *_causes(error)))
+    whole = f"{text}\n{whole_text(error)}"
     cause = next((cause for cause in QUERY_CAUSES if _shows(cause, whole if cause.deep else text)), _BY_NAME[UNKNOWN])
     if cause.name in GENERAL:
         cause = next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), cause)
@@ -115,6 +115,11 @@ def _cut_before_sign(line: str, sign: str) -> str:
     before = line.index(sign)
     begin = max((thrown.end() for thrown in _THROWN.finditer(line, 0, before)), default=0)
     return line[begin:].strip()
+
+
+def whole_text(error: BaseException) -> str:
+    """Return the messages of an error and its causes, and the stack of each that Java has."""
+    return "\n".join(_causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[str]:

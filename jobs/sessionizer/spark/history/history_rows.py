@@ -131,11 +131,11 @@ def read_history_rows(spark: SparkSession, spec: StreamSpec, source: Reader, pla
     """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
     if isinstance(source, JdbcTable | UserQuery):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
-        guarded = guard(spark, _add_source_columns(_rows_of(spark, source)), as_a_table)
+        guarded = guard(_add_source_columns(_rows_of(spark, source)), as_a_table)
         # a database has no versions: rows that are needed twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
-    return guard(spark, rows, spec.model_copy(update={"source": source}))
+    return guard(rows, spec.model_copy(update={"source": source}))
 
 
 def _rows_of(spark: SparkSession, source: Table | UserQuery) -> DataFrame:
@@ -170,7 +170,7 @@ def read_to_now(
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
     """
     rows = read_source(spark, _start_at_beginning(spec.source), platform_home, spec.rules.max_event_bytes, stream=True)
-    guarded = guard(spark, rows, spec)
+    guarded = guard(rows, spec)
 
     def take_batch(batch: DataFrame, _number: int) -> None:
         take(Guarded(batch, guarded.payload))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.spark.internals.trying import try_expression
+from sessionizer.spark.internals.trying import ReadsClock, try_expression
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ def require_permitted(rows: DataFrame, field: str, sql: str, *, measure: bool = 
         raise InvalidSpec(field, sql, allowed)
 
 
+def reads_clock(field: str, sql: str, error: ReadsClock) -> InvalidSpec:
+    """Return the refusal of an expression that makes a moment of a text by the clock."""
+    because = "because Spark reads a text such as 'now' or '10:00' by the clock"
+    return InvalidSpec(
+        field, sql, f"{SAME_EACH_TIME} {error.part}, {because}. Use try_to_timestamp of a column's text in a mapping"
+    )
+
+
 def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """Return the type of ``sql`` over ``rows``.
 
@@ -37,10 +45,12 @@ def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
     require_permitted(rows, field, sql)
     try:
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
-        beside = rows.select("*", try_expression(rows.sparkSession, sql).alias(_CHECKED))
+        beside = rows.select("*", try_expression(rows, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
         # an aggregate takes no input that varies: a second look at what the guard let through
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
+    except ReadsClock as error:
+        raise reads_clock(field, sql, error) from error
     except (ParseException, JavaError) as error:  # for some texts Spark's parser lacks the words of its refusal
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({java_message(error)})") from error
     except AnalysisException as error:

@@ -29,7 +29,7 @@ from sessionizer.spark.internals.trying import try_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from sessionizer.stream_spec.document.mapping import Mapping
     from sessionizer.stream_spec.document.source import Source
@@ -72,12 +72,12 @@ def arrow_fields(columns: StructType) -> list[pa.Field]:
     return list(to_arrow_schema(columns, timezone="UTC"))
 
 
-def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
+def guard(rows: DataFrame, spec: StreamSpec) -> Guarded:
     """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
     payload = _check(rows, spec.mapping)
     clock = BatchClock(None if rows.isStreaming else epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
-    mapped = rows.select(*_map_columns(spark, spec), RAW, POSITION, FAULT)
+    mapped = rows.select(*_map_columns(rows, spec), RAW, POSITION, FAULT)
     has_watermark = spec.rules.clock.has_watermark
     as_line = came_as_line(spec.source)
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
@@ -125,9 +125,9 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
     return payload
 
 
-def _map_columns(spark: SparkSession, spec: StreamSpec) -> list[Column]:
+def _map_columns(rows: DataFrame, spec: StreamSpec) -> list[Column]:
     def optional(sql: str | None, kind: str) -> Column:
-        return F.lit(None).cast(kind) if sql is None else try_expression(spark, sql).cast(kind)
+        return F.lit(None).cast(kind) if sql is None else try_expression(rows, sql).cast(kind)
 
     mapping = spec.mapping
     return [
@@ -137,7 +137,7 @@ def _map_columns(spark: SparkSession, spec: StreamSpec) -> list[Column]:
         optional(mapping.event_id, "string").alias(schema.EVENT_ID),
         F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
         _cap_at_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
-        *(try_expression(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
+        *(try_expression(rows, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
     ]
 
 

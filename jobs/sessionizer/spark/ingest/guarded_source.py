@@ -61,9 +61,7 @@ def read_guarded_source(
     """
     limit, ids = spec.rules.max_event_bytes, memory.schema_ids
     rows = read_source(spark, spec.source, platform_home, limit, stream=True, schema_ids=ids)
-    return guard(
-        spark, mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format), spec
-    )
+    return guard(mark_excluded(drop_files(rows, memory.unreadable), memory.excluded_ranges, spec.source.format), spec)
 
 
 def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str) -> DataFrame:

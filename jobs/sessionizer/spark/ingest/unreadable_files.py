@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.lineage.excluded_ranges import file_position
-from sessionizer.spark.failures.query_failure import cause_in_one_line
+from sessionizer.spark.failures.query_failure import cause_in_one_line, whole_text
 from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, read_bytes
 from sessionizer.spark.ingest.file_source.files import read_files
 from sessionizer.spark.ingest.file_source.lines import POSITION
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _FILES: Final = "files"
+_PARQUET: Final = "parquet"
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
 
 
@@ -53,19 +54,21 @@ class UnreadableFiles:
         """Return the files to leave out, as Spark names them."""
         return sorted(self._known())
 
-    def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
+    def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec, brought: Sequence[str]) -> str | None:
         """Put the file aside that ended a query with ``error``, and return its damage.
 
-        None if no file caused the error, or one that is left out already.
+        ``brought``: the files of the batch. Spark names none of them if it fails at a single value of Parquet. None if
+        no file caused the error, or one that is left out already.
         """
         uri = _named_file(error)
-        if uri is None or uri in self.uris():
-            return None
-        cause = _damage(spark, spec, uri)
-        if cause is None:
-            return None
-        self.put_aside(uri, cause)
-        return f"quarantined as a whole, as it cannot be read: {uri} ({cause})"
+        suspects = [uri] if uri else brought if _PARQUET in whole_text(error) else ()
+        known = self.uris()
+        for each in suspects:
+            cause = None if each in known else _damage(spark, spec, each)
+            if cause is not None:
+                self.put_aside(each, cause)
+                return f"quarantined as a whole, as it cannot be read: {each} ({cause})"
+        return None
 
     def report_empty(self, uris: Iterable[str]) -> None:
         """Quarantine empty files, which are no Parquet files, but which Spark ignores."""

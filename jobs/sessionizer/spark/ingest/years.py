@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType, TimestampNTZType, TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import Column
 
@@ -24,17 +24,27 @@ _INSTANTS: Final = ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:
 
 def find_beyond_years(column: Column, kind: DataType) -> Column | None:
     """Find values of ``kind`` with a part outside of the years 1 to 9999. None for a kind without such parts."""
+    return find_in_parts(column, kind, _beyond_years)
+
+
+def find_in_parts(column: Column, kind: DataType, find: Callable[[Column, DataType], Column | None]) -> Column | None:
+    """Find values of ``kind`` with a part for which ``find`` is true. None if it is None for every part."""
+    if isinstance(kind, StructType):
+        fields = (find_in_parts(column.getField(field.name), field.dataType, find) for field in kind)
+        return _any(fields)
+    if isinstance(kind, ArrayType):
+        return _find_in_elements(column, kind.elementType, find)
+    if isinstance(kind, MapType):
+        keys, values = F.map_keys(column), F.map_values(column)
+        return _any((_find_in_elements(keys, kind.keyType, find), _find_in_elements(values, kind.valueType, find)))
+    return find(column, kind)
+
+
+def _beyond_years(column: Column, kind: DataType) -> Column | None:
     if isinstance(kind, DateType):
         return _outside(column, _DAYS)
     if isinstance(kind, TimestampType | TimestampNTZType):
         return _outside(column.cast("timestamp"), _INSTANTS)
-    if isinstance(kind, StructType):
-        return _any(find_beyond_years(column.getField(field.name), field.dataType) for field in kind)
-    if isinstance(kind, ArrayType):
-        return _find_in_elements(column, kind.elementType)
-    if isinstance(kind, MapType):
-        keys, values = F.map_keys(column), F.map_values(column)
-        return _any((_find_in_elements(keys, kind.keyType), _find_in_elements(values, kind.valueType)))
     return None
 
 
@@ -43,15 +53,17 @@ def _outside(column: Column, bounds: tuple[str, str]) -> Column:
     return F.coalesce((column < first) | (column > last), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
-def _find_in_elements(column: Column, kind: DataType) -> Column | None:
-    if find_beyond_years(F.lit(None), kind) is None:
+def _find_in_elements(
+    column: Column, kind: DataType, find: Callable[[Column, DataType], Column | None]
+) -> Column | None:
+    if find_in_parts(F.lit(None), kind, find) is None:
         return None
 
-    def is_beyond(element: Column) -> Column:
-        found = find_beyond_years(element, kind)
+    def is_found(element: Column) -> Column:
+        found = find_in_parts(element, kind, find)
         return F.lit(False) if found is None else found  # noqa: FBT003  lit has no keyword
 
-    return F.coalesce(F.exists(column, is_beyond), F.lit(False))  # noqa: FBT003  lit has no keyword
+    return F.coalesce(F.exists(column, is_found), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
 def _any(conditions: Iterable[Column | None]) -> Column | None:

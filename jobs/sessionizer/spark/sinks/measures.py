@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec, SpecProblems
-from sessionizer.spark.ingest.expressions import VARIES, require_permitted
+from sessionizer.spark.ingest.expressions import VARIES, reads_clock, require_permitted
 from sessionizer.spark.internals.java_errors import JavaError, java_message
+from sessionizer.spark.internals.trying import ReadsClock, require_no_text_moment
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.stream_spec.sql_functions import NEVER_FAILING
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME
@@ -44,6 +45,8 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
 def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
     try:
         return _check_measure(events, name, sql)
+    except ReadsClock as error:
+        raise reads_clock(f"measures.{name}", sql, error) from error
     except (PySparkException, JavaError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == VARIES:
             varying = "".join((error.getMessageParameters() or {}).values())
@@ -81,7 +84,7 @@ def _check_measure(events: DataFrame, name: str, sql: str) -> StructField:
     """Return the column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
     require_permitted(events, field, sql, measure=True)
-    _ = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)).schema
+    require_no_text_moment(events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name)))
     guarded = GuardedAggregates.of(spark, {name: sql})
     if not guarded.columns:
         raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")

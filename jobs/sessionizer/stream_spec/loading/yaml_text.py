@@ -60,4 +60,8 @@ def broken_yaml(error: Exception, file: Path) -> InvalidSpec:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     line = mark.line + 1 if mark else None
-    return InvalidSpec("the YAML", Verbatim(f"broken ({problem})"), "well-formed YAML", file=file, line=line)
+    broken = Verbatim(f"broken ({problem})")
+    if "mapping values are not allowed" in problem:
+        allowed = "Put the value in quotes, or on the line below `>-`, because a colon before a space begins a block"
+        return InvalidSpec("the YAML", broken, allowed, file=file, line=line)
+    return InvalidSpec("the YAML", broken, "well-formed YAML", file=file, line=line)

@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.spark.ingest.file_source.lines import CORRUPT, FAULT, POSITION, RAW, line_fault
+from sessionizer.spark.ingest.file_source.times_of_day import BEGINS, find_times_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,9 @@ def parse_csv_lines(
         records = records.where(~_is_header(columns, parser))
     rows = records.select("value", POSITION, parser.parsed(columns).alias("parsed"))
     unfit = F.col("parsed").isNull() | F.col(f"parsed.`{CORRUPT}`").isNotNull()
-    fault = line_fault(max_event_bytes).otherwise(F.when(unfit, _unfit_reason(columns, parser)))
+    fault = F.when(unfit, _unfit_reason(columns, parser))
+    times = find_times_of_day(columns, options, parser.may_have_time_of_day, parser.parsed)
+    fault = line_fault(max_event_bytes).otherwise(fault.when(times, F.lit(QuarantineReason.WRONG_TYPE.value)))
     names = [F.col(f"parsed.`{name}`") for name in columns.names]
     return rows.select(*names, F.expr("make_valid_utf8(value)").alias(RAW), POSITION, fault.alias(FAULT))
 
@@ -93,6 +96,12 @@ class _Parser:
         drop_files = F.replace(F.col("value"), F.lit(between), F.lit(""))
         separators = ((F.length("value") - F.length(drop_files)) / len(between)).cast("int")
         return (F.octet_length("value") <= self.max_event_bytes) & (separators + 2 <= self.most_columns)
+
+    @property
+    def may_have_time_of_day(self) -> Column:
+        """Condition for a line in which the text of a column may begin as a time of day does."""
+        marks = [separator(self.options), *(self.options.get(name, QUOTE) for name in ("quote", "escape"))]
+        return F.rlike("value", F.lit(f"(?:^|{'|'.join(_quoted_for_java(mark) for mark in marks if mark)}){BEGINS}"))
 
     def parsed(self, columns: StructType) -> Column:
         """Return the line as ``columns``, with ``CORRUPT`` set if it is unfit. Null where the line is not parsed."""

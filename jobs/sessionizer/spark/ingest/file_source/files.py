@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.spark.ingest.file_source.csv_lines import csv_options, has_lines, parse_csv_lines
@@ -19,7 +21,9 @@ from sessionizer.spark.ingest.file_source.lines import (
     parse_column_schema,
     parse_lines,
 )
+from sessionizer.spark.ingest.file_source.times_of_day import find_in_folders, with_texts
 from sessionizer.stream_spec.document.reader_options import find_options
+from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,6 +41,11 @@ _WITHOUT_CHECKSUMS: Final = {
     "fs.file.impl.disable.cache": "true",
 }
 _MORE_THAN_ITSELF: Final = re.compile(r"([\\\[\]{}*?])")
+_SUMMARY: Final = r"/_(?:common_)?metadata[^/]*$"
+"""Pattern of a file that tells of other Parquet files. Spark lists it, unlike other files with such a name."""
+_OF_TIMESTAMPS: Final = frozenset({"timestampformat", "enabledatetimeparsingfallback", "locale", "timezone"})
+_ONE: Final = "one"
+_NO_TEXT: Final = "\x01"
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -60,8 +69,23 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
             return _csv(reader, columns, options, path, max_event_bytes)
         return parse_csv_lines(_lines(reader.options(**of_lines), path), columns, options, max_event_bytes)
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
-    nothing = F.lit(None).cast("string")
-    return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+    rows = rows.where(~F.rlike(_file(), F.lit(_SUMMARY)))
+    names = [F.col(f"`{name}`") for name in columns.names]
+    # decodes each value outside of what makes a failed expression null. The remainder is 0 or 1
+    touched = F.pmod(F.xxhash64(*(_hashable(field) for field in columns)), F.lit(2)) > 1
+    fault = F.when(touched | find_in_folders(columns), F.lit(QuarantineReason.WRONG_TYPE.value))
+    return rows.select(*names, F.lit(None).cast("string").alias(RAW), _file().alias(POSITION), fault.alias(FAULT))
+
+
+def _hashable(field: StructField) -> Column:
+    """Return a column as Spark can hash it, which it does with no map and no variant."""
+    column, kind = F.col(f"`{field.name}`"), field.dataType.simpleString()
+    return F.to_json(F.struct(column)) if "map<" in kind or "variant" in kind else column
+
+
+def is_summary(source: FilesSource, uri: str) -> bool:
+    """Whether the file only tells of other Parquet files, so its rows are not read."""
+    return source.encoding == "parquet" and re.search(_SUMMARY, uri) is not None
 
 
 def _is_of_folder(option: str, encoding: str) -> bool:
@@ -97,14 +121,35 @@ def _file() -> Column:
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
     # columns are identified by their place: a file whose header names others must not be read as if it did not
     checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    with_corrupt = StructType([*columns]).add(CORRUPT, StringType())
-    rows: DataFrame = reader.format("csv").schema(with_corrupt).options(**checked).load(path)
+    texts = with_texts(columns)
+    rows: DataFrame = reader.format("csv").schema(texts.add(CORRUPT, StringType())).options(**checked).load(path)
+    values = {field.name: _csv_value(field, options) for field in columns}
+    unfit = [
+        F.col(f"`{field.name}`").isNotNull() & values[field.name].isNull()
+        for field in columns
+        if isinstance(field.dataType, TimestampType)
+    ]
+    no_moment = reduce(operator.or_, unfit, F.lit(False))  # noqa: FBT003  lit has no keyword
     fault = (
         F.when(_bytes(columns) > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
         .when(_was_replaced(columns), F.lit(QuarantineReason.INVALID_UTF8.value))
         .when(F.col(CORRUPT).isNotNull(), _csv_fault(columns, options))
-    )  # fmt: skip
-    return rows.select(*columns.names, F.col(CORRUPT).alias(RAW), _file().alias(POSITION), fault.alias(FAULT))
+        .when(no_moment, F.lit(QuarantineReason.WRONG_TYPE.value))
+    )
+    record = F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns.names)))
+    raw = F.coalesce(F.col(CORRUPT), F.when(no_moment, record))
+    named = [value.alias(name) for name, value in values.items()]
+    return rows.select(*named, raw.alias(RAW), _file().alias(POSITION), fault.alias(FAULT))
+
+
+def _csv_value(field: StructField, options: dict[str, str]) -> Column:
+    """Return the value of a column, which Spark's reader leaves as text if it is to be a timestamp."""
+    text = F.col(f"`{field.name}`")
+    if not isinstance(field.dataType, TimestampType):
+        return text
+    told = {name: options[name] for name in _OF_TIMESTAMPS & options.keys()}
+    one = F.from_csv(text, f"{_ONE} timestamp", {**told, "sep": _NO_TEXT, "quote": ""})[_ONE]
+    return F.when(~F.rlike(text, F.lit(f"{TIME_OF_DAY}|[{_NO_TEXT}\r\n]")), one)
 
 
 def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
@@ -113,7 +158,7 @@ def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
     for name in columns.names:
         texts = texts.add(name, StringType())
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    unfit = F.from_csv(F.col(CORRUPT), texts.add(CORRUPT, StringType()).simpleString(), {**options, **permissive})
+    unfit = F.from_csv(F.col(CORRUPT), texts.add(CORRUPT, StringType()).toDDL(), {**options, **permissive})
     return F.when(unfit[CORRUPT].isNull(), F.lit(QuarantineReason.WRONG_TYPE.value)).otherwise(
         QuarantineReason.MALFORMED.value
     )

@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
+from sessionizer.spark.ingest.file_source.times_of_day import BEGINS, find_times_of_day
 from sessionizer.spark.internals.java_errors import java_message
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ def parse_lines(
     names = [F.col(f"parsed.`{name}`") for name in declared.names]
     rows = lines.select("value", *others, parsed.alias("parsed"))
     fault = fault.when(_has_half_a_character(), F.lit(QuarantineReason.INVALID_UTF8.value))
-    return rows.select(*names, *others, raw, fault.otherwise(_json_fault()).alias(FAULT))
+    may_have = F.contains("value", F.lit("\\")) | F.rlike("value", F.lit(f"[\"']{BEGINS}"))
+    times = find_times_of_day(declared, options, may_have, lambda texts: _parse_json(texts, options))
+    unfit = _json_fault().when(times, F.lit(QuarantineReason.WRONG_TYPE.value))
+    return rows.select(*names, *others, raw, fault.otherwise(unfit).alias(FAULT))
 
 
 def _has_half_a_character() -> Column:

@@ -17,6 +17,7 @@ from sessionizer.home.data_files import several_at_a_time
 from sessionizer.home.roots import folder_at, object_store
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.file_sizes import local_path
+from sessionizer.spark.ingest.file_source.parquet_types import find_unfit_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ _BLOCKS_OF_HADOOP: Final = (".lz4", ".snappy")
 def find_unfit_files(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
     """Find the files that cannot be read as those of the source, each with the reason."""
     if source.encoding == "parquet":
-        return {}  # Spark says what is wrong with them
+        return find_unfit_types(spark, source, uris)  # Spark says what else is wrong with them
     found = {
         uri: problem
         for uri, problem in zip(uris, several_at_a_time(_problem, uris), strict=True)

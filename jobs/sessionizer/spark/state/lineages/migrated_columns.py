@@ -96,7 +96,7 @@ def _text(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
     check_type(view, assignment.field, assignment.sql)
-    return try_expression(view.sparkSession, assignment.sql).cast("string")
+    return try_expression(view, assignment.sql).cast("string")
 
 
 def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
@@ -104,7 +104,7 @@ def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
     require_type(view, assignment.field, assignment.sql, INTEGERS, "It is in milliseconds, for example 1800 * 1000L")
-    found = try_expression(view.sparkSession, assignment.sql).cast("bigint")
+    found = try_expression(view, assignment.sql).cast("bigint")
     return F.least(F.coalesce(found, F.lit(0).cast("bigint")), F.lit(NEVER_MS))
 
 
@@ -112,14 +112,14 @@ def _condition(view: DataFrame, assignment: Assignment) -> Column | None:
     if assignment.sql is None:
         return None
     require_type(view, assignment.field, assignment.sql, ("boolean",), "For example: client <> 'test'")
-    return F.coalesce(try_expression(view.sparkSession, assignment.sql), F.lit(False))  # noqa: FBT003  lit has no keyword
+    return F.coalesce(try_expression(view, assignment.sql), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
 def _payload(view: DataFrame, assignment: Assignment) -> Column:
     if assignment.sql is None:
         return _old_column(f"{PREFIX}{assignment.column}")
     kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
-    found = try_expression(view.sparkSession, assignment.sql).cast(kind)
+    found = try_expression(view, assignment.sql).cast(kind)
     beyond = find_beyond_years(found, kind)
     # a moment that Arrow or Delta cannot keep would end the stream at the next merge
     return found if beyond is None else F.when(~F.coalesce(beyond, F.lit(False)), found)  # noqa: FBT003  lit has no keyword

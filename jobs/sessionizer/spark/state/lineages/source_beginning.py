@@ -85,7 +85,7 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
     }
     span = {"startingOffsets": json.dumps(begins), "endingOffsets": json.dumps(until)}
     sample = source.model_copy(update={"options": {**source.options, **span}})
-    rows = guard(spark, read_source(spark, sample, home, spec.rules.max_event_bytes, stream=False), spec).rows
+    rows = guard(read_source(spark, sample, home, spec.rules.max_event_bytes, stream=False), spec).rows
     first = rows.agg(F.unix_millis(F.min(EVENT_TIME))).first()
     return None if first is None else first[0]
 
