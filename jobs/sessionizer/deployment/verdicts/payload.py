@@ -141,9 +141,7 @@ class PayloadChange:
         if self.state.is_empty and not self.state.types.get(name):
             return judge_change(change, kind, Verdict.IN_PLACE, "no event of the old type is open")
         at, example = ("", f"cast({name} as {is_})") if part.path == name else (f" in {part.path}", "…")
-        reason = (
-            f"{self.state.counted} may have values of type {part.before}{at}, which are not converted to {part.now}"
-        )
+        reason = f"{self.state.counted} may have values of type {part.before}{at}, which stay what they are"
         remedy = f"Give the column another name, or declare a migration: columns: {{{name}: {example}}}"
         return judge_change(change, kind, Verdict.INCOMPATIBLE, reason, remedy)
 
