@@ -21,7 +21,7 @@ from sessionizer.spark.ingest.file_source.lines import (
     parse_column_schema,
     parse_lines,
 )
-from sessionizer.spark.ingest.file_source.times_of_day import find_in_folders, with_texts
+from sessionizer.spark.ingest.file_source.times_of_day import find_in_folders, replace_timestamps
 from sessionizer.stream_spec.document.reader_options import find_options
 from sessionizer.stream_spec.sql_guard import TIME_OF_DAY
 
@@ -121,7 +121,7 @@ def _file() -> Column:
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
     # columns are identified by their place: a file whose header names others must not be read as if it did not
     checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    texts = with_texts(columns)
+    texts = replace_timestamps(columns)
     rows: DataFrame = reader.format("csv").schema(texts.add(CORRUPT, StringType())).options(**checked).load(path)
     values = {field.name: _csv_value(field, options) for field in columns}
     unfit = [

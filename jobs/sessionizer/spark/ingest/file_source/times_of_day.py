@@ -40,7 +40,7 @@ def find_times_of_day(
         # a format may begin with hours
         return F.coalesce(found & text.cast("timestamp").isNotNull() if has_format else found, F.lit(False))  # noqa: FBT003  lit has no keyword
 
-    found = find_in_parts(parse(with_texts(columns)), columns, is_time)
+    found = find_in_parts(parse(replace_timestamps(columns)), columns, is_time)
     return F.lit(False) if found is None else may_have & found  # noqa: FBT003  lit has no keyword
 
 
@@ -52,19 +52,19 @@ def find_in_folders(columns: StructType) -> Column:
     return F.rlike(path, begins) if names else F.lit(False)  # noqa: FBT003  lit has no keyword
 
 
-def with_texts(columns: StructType) -> StructType:
+def replace_timestamps(columns: StructType) -> StructType:
     """Return the columns with texts in place of timestamps."""
-    return StructType([StructField(field.name, _with_text(field.dataType)) for field in columns])
+    return StructType([StructField(field.name, _replaced(field.dataType)) for field in columns])
 
 
-def _with_text(kind: DataType) -> DataType:
+def _replaced(kind: DataType) -> DataType:
     match kind:
         case TimestampType():
             return StringType()
         case StructType():
-            return with_texts(kind)
+            return replace_timestamps(kind)
         case ArrayType():
-            return ArrayType(_with_text(kind.elementType))
+            return ArrayType(_replaced(kind.elementType))
         case MapType():
-            return MapType(kind.keyType, _with_text(kind.valueType))
+            return MapType(kind.keyType, _replaced(kind.valueType))
     return kind
