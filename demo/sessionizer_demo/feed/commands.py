@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path  # noqa: TC003 - typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,6 +100,9 @@ def choose_target(
         return FolderTarget(path)
     if bootstrap_servers is None:
         raise InvalidSpec("feed.bootstrap_servers", None, "host:port of a broker, with --to kafka")
+    if find_spec("confluent_kafka") is None:
+        install = "Run `pip install 'streaming-state[kafka]'` first, because the client of Kafka is not installed"
+        raise InvalidSpec("feed.to", str(to), install)
     return KafkaTarget(bootstrap_servers, topic)
 
 

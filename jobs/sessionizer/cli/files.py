@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +72,14 @@ def tables(
         if place.catalog_name is not None:
             typer.echo(f"  {place.catalog_name}")
         if place.may_be_there:
-            typer.echo(f"  Spark SQL  {place.spark_sql}\n  DuckDB     {place.duckdb}\n  Polars     {place.polars}")
+            typer.echo(f"  Spark SQL  {place.spark_sql}")
+            typer.echo(f"  DuckDB     {_query(place.duckdb, 'deltalake', 'duckdb')}")
+            typer.echo(f"  Polars     {_query(place.polars, 'deltalake', 'polars')}")
+
+
+def _query(command: str, *modules: str) -> str:
+    lacking = [name for name in modules if find_spec(name) is None]
+    return f"`{sys.executable} -m pip install {' '.join(lacking)}` first" if lacking else command
 
 
 def _version(place: TablePlace) -> str:

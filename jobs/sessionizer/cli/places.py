@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -12,7 +12,7 @@ from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_access import require_reachable
 from sessionizer.home.names import check_name
-from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.platform_home import DEFAULT_STREAMS, home_at, platform_home
 from sessionizer.home.roots import DATA_VARIABLE, data_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data
@@ -49,8 +49,6 @@ Master: TypeAlias = Annotated[
     typer.Option(help="Spark master. Default: SESSIONIZER_MASTER, else that of spark-submit, else local on all cores."),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-
-DEFAULT_STREAMS: Final = Path("dags", "streams")
 
 
 def specs_folder(given: Path | None) -> Path:

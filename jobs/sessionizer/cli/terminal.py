@@ -9,7 +9,7 @@ import signal
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
@@ -75,9 +75,12 @@ def open_outputs() -> None:
     sys.stdout = sys.stdout or open(_STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if type(sys.stdout) is io.TextIOWrapper:
-        kept = {name: getattr(sys.stdout, name) for name in ("encoding", "line_buffering", "write_through")}
-        errors = "backslashreplace" if sys.stdout.errors == "strict" else sys.stdout.errors
-        sys.stdout = _Output(sys.stdout.detach(), errors=errors, **kept)
+        encoding, errors, line_buffering = sys.stdout.encoding, sys.stdout.errors, sys.stdout.line_buffering
+        buffer: Any = sys.stdout.detach()
+        if isinstance(buffer, io.RawIOBase):  # PYTHONUNBUFFERED: typer would lose what such an output refuses
+            buffer, line_buffering = io.BufferedWriter(buffer), True
+        errors = "backslashreplace" if errors == "strict" else errors
+        sys.stdout = _Output(buffer, encoding=encoding, errors=errors, line_buffering=line_buffering)
 
 
 def translate_refusal(error: OSError) -> SessionizerError:
@@ -88,6 +91,8 @@ def translate_refusal(error: OSError) -> SessionizerError:
         return NoWorkingFolder()
     if isinstance(error, PermissionError) and isinstance(error.filename, str):
         return unreadable(Path(error.filename), error)
+    if error.filename is None and error.errno == errno.ENOSPC:  # an output that typer has wrapped in its own way
+        return DiskFull("the standard output", "the result", error.strerror or "")
     if isinstance(error.filename, str) and error.errno in _NO_FILE:
         return DamagedFile(error.filename, error.strerror or str(error))
     return SessionizerError(str(error))

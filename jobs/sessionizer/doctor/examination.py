@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from sessionizer import __version__
 from sessionizer.doctor import facts, judge
+from sessionizer.doctor.finding import warning
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_root import control_root
-from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.home.platform_home import DEFAULT_STREAMS, HOME_VARIABLE
 from sessionizer.home.roots import DATA_VARIABLE, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import list_file_names
@@ -53,5 +54,7 @@ def _control(home: Path) -> CheckResult:
 
 
 def _streams(folder: Path) -> CheckResult:
+    if folder == DEFAULT_STREAMS and not folder.exists():
+        return warning("streams", f"there is no {folder} here", "give --streams the folder that your DAG file names")
     found = survey_streams(folder)
     return judge.judge_streams(folder, found.specs, [str(each) for each in found.problems])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
@@ -112,15 +114,21 @@ def judge_streams(folder: Path, names: Iterable[str], problems: Sequence[str]) -
 
 
 def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> CheckResult:
-    """Judge the variables of Airflow's processes on this machine, by the name of each process."""
+    """Judge the variables of Airflow's processes on this machine, by the name of each process.
+
+    Each installation of Airflow, by its home, may have others.
+    """
     if not processes:
         return warning("variables", "no process of Airflow is seen here", "run this where Airflow runs, as its user")
-    for variable in SHARED:
-        values = {name: each.get(variable) for name, each in processes.items()}
+    of_installation: dict[str | None, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for name, each in processes.items():
+        of_installation[each.get("AIRFLOW_HOME")][name] = each
+    for installed, variable in product(of_installation.values(), SHARED):
+        values = {name: each.get(variable) for name, each in installed.items()}
         if len(set(values.values())) > 1:
             said = ", ".join(f"{name}: {value or 'not set'}" for name, value in sorted(values.items()))
             return problem("variables", f"{variable} differs ({said})", f"give all processes one {variable}")
-    if not next(iter(processes.values())).get("SESSIONIZER_HOME"):
+    if not any(each.get("SESSIONIZER_HOME") for each in processes.values()):
         return problem("variables", "SESSIONIZER_HOME is set in no process of Airflow", "set it, and restart Airflow")
     return fine("variables", f"the same in {count_text(len(processes), 'process')} of Airflow")
 
@@ -135,7 +143,7 @@ def judge_plugin(sources: Sequence[str] | None) -> CheckResult:
         return problem(
             "plugin", f"Airflow finds it twice: {', '.join(sources)}", "remove the copy in the plugins folder"
         )
-    return fine("plugin", sources[0])
+    return fine("plugin", sources[0].partition(": EntryPoint(")[0])  # the rest is a text for Python
 
 
 def judge_spark(version: str | None, master: str, refused: str) -> CheckResult:

@@ -10,6 +10,8 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.roots import DATA_VARIABLE, is_uri
 
+DEFAULT_STREAMS: Final = Path("dags", "streams")
+"""Folder of the specs below the current folder, unless a variable or an option names another."""
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"
 STREAMS: Final = "streams"

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from support.processes.fabricated_platform import SPEC
+
 if TYPE_CHECKING:
+    import pytest
+
     from support.processes.fabricated_platform import Platform
 
 
@@ -16,9 +20,15 @@ def test_what_is_not_there_yet(platform: Platform) -> None:
     assert result.stdout.count("not there yet") == 5
 
 
-def test_tables_elsewhere(platform: Platform) -> None:
-    from support.processes.fabricated_platform import SPEC
+def test_a_query_that_cannot_run_here_says_what_to_install(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
+    monkeypatch.setattr("sessionizer.cli.files.find_spec", lambda name: None if name == "polars" else name)
+    shown = platform.call("tables", "visits").stdout
+    assert shown.count("polars`") == 5
+    assert shown.count("duckdb.sql") == 5
 
+
+def test_tables_elsewhere(platform: Platform) -> None:
     platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
     result = json.loads(platform.call("tables", "visits", "--json").stdout)
     assert result["tables"][0]["path"] == "s3a://lake/visits/sessions"
@@ -26,8 +36,6 @@ def test_tables_elsewhere(platform: Platform) -> None:
 
 
 def test_tables_with_names_in_a_catalog(platform: Platform) -> None:
-    from support.processes.fabricated_platform import SPEC
-
     platform.add("visits", SPEC.format(name="visits") + "sink:\n  table: lake.web.sessions\n")
     result = json.loads(platform.call("tables", "visits", "--json").stdout)
     assert {table["name"]: table["catalog_name"] for table in result["tables"]} == {

@@ -24,6 +24,7 @@ from sessionizer.doctor.judge import (
     judge_streams,
     judge_variables,
 )
+from sessionizer.home.platform_home import DEFAULT_STREAMS
 from sessionizer.launch.jars import jar_names
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ FINE = [
     judge_control("hdfs://namenode:8020/control", ""),
     judge_streams(STREAMS, {"clicks"}, []),
     judge_variables({"scheduler (1)": AIRFLOW, "triggerer (2)": AIRFLOW}),
+    judge_variables({"scheduler (1)": {**AIRFLOW, "AIRFLOW_HOME": "/a"}, "scheduler (2)": {"AIRFLOW_HOME": "/b"}}),
     judge_plugin(["streaming-state==0.1.0"]),
     judge_spark("4.2.1", "spark://one:7077", ""),
 ]
@@ -100,6 +102,20 @@ def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert facts.refusal_to_write(tmp_path / "file") != ""
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_source_of_the_plugin_is_shown_without_python() -> None:
+    source = "streaming-state==0.1.0: EntryPoint(name='sessionizer', value='x:Y', group='airflow.plugins')"
+    assert judge_plugin([source]).found == "streaming-state==0.1.0"
+
+
+def test_specs_beside_a_dag_file_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(examination, "facts", Made())
+    monkeypatch.setattr(examination, "package_versions", lambda *_: GOOD)
+    found = {each.name: each for each in examination.examine_installation(tmp_path, DEFAULT_STREAMS, "local[*]")}
+    assert found["streams"].level is Level.WARNING
+    assert "--streams" in found["streams"].remedy
 
 
 def test_a_problem_is_the_exit_code(

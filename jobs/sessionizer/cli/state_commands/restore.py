@@ -87,7 +87,11 @@ def _move(
 
 def _chosen(savepoints: DataPath, savepoint: str | None, time: str | None) -> str:
     if savepoint is None and time is None:
-        raise InvalidSpec("SAVEPOINT", None, "Give SAVEPOINT, or --time with a moment")
+        raise InvalidSpec(
+            "SAVEPOINT",
+            None,
+            "Give SAVEPOINT, an id that `sessionizer savepoint list …` shows, or --time with a moment",
+        )
     if savepoint is not None and time is not None:
         raise InvalidSpec("--time", time, "Omit it, because SAVEPOINT is given")
     if savepoint is not None:

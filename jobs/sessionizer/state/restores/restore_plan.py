@@ -142,11 +142,14 @@ def describe_left(newest_batch: int) -> str:
 
 def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:
     """Yield the rows that leave the tables and come back, and the part of the source that is read again."""
+    tables = list(tables)
+    folders = {table.location.rpartition("/")[0] for table in tables}
     for table in tables:
-        yield f"  {table.table}: {_describe_deleted(table)}"
+        name = table.table if len(folders) == 1 else f"{table.table} at {table.location}"
+        yield f"  {name}: {_describe_deleted(table)}"
         if table.back:
             back = f"{count_is(table.rows_back, 'row')} brought back, which an earlier command deleted"
-            yield f"  {table.table}: {back}, {_days(table.back)}"
+            yield f"  {name}: {back}, {_days(table.back)}"
     again = "" if replay.items is None else f", {number_is(replay.items)} read again"
     yield f"  source {replay.described}{again}"
     for file in _some(replay.missing):
