@@ -64,6 +64,15 @@ class Operation:
         record = self.record
         self._write(replace(record, counts=record.counts or counts, days=record.days or days))
 
+    def note_tables(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        """Note the newest versions of the tables, and return them. If a killed run noted them, the note stays as it is.
+
+        That run may have deleted rows since.
+        """
+        if not self.record.tables:
+            self._write(replace(self.record, tables=versions))
+        return self.record.tables
+
     def finish(self, lineage: str) -> OperationRecord:
         """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record.
 

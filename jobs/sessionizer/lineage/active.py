@@ -34,11 +34,15 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True)
 class Lineage(JsonRecord):
-    """The id of a checkpoint's life, its birth (epoch ms), and the lineage its first state came from."""
+    """The id of a checkpoint's life, its birth (epoch ms), and the lineage its first state came from.
+
+    ``before``: the lineage that a rollback leads to, None if there is no way back.
+    """
 
     lineage: str
     created_at: Moment
     parent: str | None = None
+    before: str | None = None
 
 
 LINEAGE_FILE: Final = ControlFile("lineage.json", Lineage)
@@ -128,9 +132,9 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     return lineage
 
 
-def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None:
+def activate_lineage(home: StreamHome, lineage: str, parent: str | None, before: str | None = None) -> None:
     """Make ``lineage`` the one that drivers resume. Only the holder of the lease may. Raises UnwritablePath."""
-    LINEAGE_FILE.of(home).write(Lineage(lineage, epoch_ms(), parent))
+    LINEAGE_FILE.of(home).write(Lineage(lineage, epoch_ms(), parent, before))
 
 
 def _was_active(home: StreamHome) -> bool:

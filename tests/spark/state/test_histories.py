@@ -10,7 +10,6 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation
-from sessionizer.errors import NoWayBack
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.histories.real_stream import REFUSALS, RealStream
 
@@ -51,6 +50,24 @@ def test_a_restore_to_an_older_savepoint_then_to_a_newer_one(stream: RealStream)
     stream.end()
 
 
+def test_a_rollback_of_a_restore_leads_to_the_lineage_that_was_active(stream: RealStream) -> None:
+    """The savepoint is the one that the upgrade made first. Its lineage is the one before the upgrade."""
+    read(stream, 2)
+    stream.rescale()
+    stream.save("made first")
+    stream.rescale()
+    read(stream, 1)
+    left, rows = stream.stage.lineage, stream.session_ids()
+    with stream.killed_at(12):
+        stream.restore("made first")
+    stream.restore("made first")
+    assert stream.session_ids() < rows
+    read(stream, 1)
+    stream.rollback()
+    assert (stream.stage.lineage, stream.session_ids()) == (left, rows)
+    stream.end()
+
+
 @pytest.mark.long
 def test_a_restore_into_a_branch_that_was_left(stream: RealStream) -> None:
     read(stream, 1)
@@ -84,15 +101,15 @@ def test_a_restore_to_a_savepoint_of_before_the_sink_moved(stream: RealStream) -
 
 
 @pytest.mark.long
-def test_a_lineage_that_was_cut_short_is_not_rolled_back_to(stream: RealStream) -> None:
+def test_a_lineage_whose_batch_was_cut_short_gets_its_rows_back_and_repeats_the_batch(stream: RealStream) -> None:
     read(stream, 2)
     stream.run()  # the batch without data, which the newest watermark asks for
     stream.save("middle")
     stream.crash(after=1)
+    left = stream.stage.lineage
     stream.restore("middle")
-    with pytest.raises(NoWayBack) as refused:
-        stream.rollback()
-    assert "cut short" in refused.value.cause
+    stream.rollback()
+    assert stream.stage.lineage == left
     stream.end()
 
 

@@ -6,7 +6,7 @@ the tables hold each event exactly once: an event is open until the next one is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -42,6 +42,8 @@ class ModelLineage:
     planned: int | None = None
     sink: Folder = None
     former: tuple[Folder, ...] = ()
+    versions: dict[tuple[Folder, str], int] = field(default_factory=dict)
+    """Of the tables, before the restore that made it."""
 
     @property
     def state(self) -> State:
@@ -93,6 +95,8 @@ class ModelStream:
     """The lineage that the pending command has made."""
     names: int = 0
     _has_changed_rows: bool = False
+    _before: dict[tuple[Folder, str], int] | None = None
+    """Versions that the pending restore found at its first try."""
 
     def __post_init__(self) -> None:
         self.active = self._lineage(State(), None, None)
@@ -151,7 +155,7 @@ class ModelStream:
         if self.pending is None or self.made is None or self.made == self.active or self._has_changed_rows:
             raise Refused("there is nothing to give up")
         self._remove_made()
-        self.pending = None
+        self.pending = self._before = None
 
     def _carry_out(self, command: Command, dies_at: int | None) -> None:
         try:
@@ -164,7 +168,7 @@ class ModelStream:
                 raise
             self._remove_made()
             raise
-        self.pending = self.made = None
+        self.pending = self.made = self._before = None
         self._has_changed_rows = False
 
     def _steps(self, command: Command) -> Iterator[str]:
@@ -196,8 +200,11 @@ class ModelStream:
         leaves = self.active
         changes = self.rule(target, path_to(leaves, None, self.origins), self.origins)
         self._require_readable(changes, savepoint.versions)
-        origin = Origin("restore", 0, savepoint.lineage, savepoint.batch_id, str(number))
+        origin = Origin("restore", 0, savepoint.lineage, savepoint.batch_id, str(number), leaves)
         new = self._made(savepoint.state, origin, savepoint.sink)
+        if self._before is None:
+            self._before = {at: len(each.versions) - 1 for at, each in self.tables.items() if each.versions}
+        self.lineages[new].versions = self._before
         yield "made"
         yield from self._changed(changes, savepoint.versions)
         self.active = new
@@ -206,15 +213,18 @@ class ModelStream:
     def rollback(self) -> Iterator[str]:
         """Go back to the lineage before, a step at a time. Raises Refused."""
         leaves = self.active
-        origin = self.origins[leaves]
-        if origin is None or origin.parent is None or self.lineages[origin.parent].newest != origin.batch_id:
+        origin, versions = self.origins[leaves], self.lineages[leaves].versions
+        if origin is None or origin.before is None or origin.batch_id == NO_BATCH:
             raise Refused("no way back")
-        parent = self.lineages[origin.parent]
-        if self._is_half_written(parent):
-            raise Refused("a batch was cut short")
-        target, active = path_to(parent.name, origin.batch_id, self.origins), path_to(leaves, None, self.origins)
-        yield from self._changed(self.rule(target, active, self.origins), {})
-        self.active = parent.name
+        before = self.lineages[origin.before]
+        if not before.states:
+            raise Refused("it has no batch")
+        target, active = path_to(before.name, None, self.origins), path_to(leaves, None, self.origins)
+        changes = self.rule(target, active, self.origins)
+        if not self._has_changed_rows:
+            self._require_readable(changes, versions)
+        yield from self._changed(changes, versions)
+        self.active = before.name
 
     def rescale(self) -> Iterator[str]:
         """Go on in a new lineage with the same state; so do a switch and an apply with a way back."""
@@ -292,7 +302,7 @@ class ModelStream:
         self.origins[name] = origin
         return name
 
-    def _changed(self, changes: RowChanges, versions: dict[tuple[Folder, str], int | None]) -> Iterator[str]:
+    def _changed(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> Iterator[str]:
         """As ``table_rows.change_rows``: rows come back before others leave, a table at a time."""
         self._has_changed_rows = True
         for folder in self._folders():
@@ -311,7 +321,7 @@ class ModelStream:
         there = {row[:2] for row in select(table.rows, changes.missing_rows)}
         return frozenset(row for row in select(table.at(version), changes.missing_rows) if row[:2] not in there)
 
-    def _require_readable(self, changes: RowChanges, versions: dict[tuple[Folder, str], int | None]) -> None:
+    def _require_readable(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> None:
         try:
             for (folder, name), version in versions.items():
                 self._coming_back(self._table(folder, name), changes, version)

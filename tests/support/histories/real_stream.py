@@ -174,6 +174,10 @@ class RealStream:
         self._go_by_the_lineage()
         return record
 
+    def session_ids(self) -> set[str]:
+        """Return the ids in the table of sessions."""
+        return {row["session_id"] for row in self._rows(None, "sessions")}
+
     def end(self) -> None:
         """Read all files and close all sessions. Asserts that each session and each refusal is there once."""
         self.feed(1)

@@ -33,7 +33,7 @@ def make_new(home: StreamHome, *, goes_back: bool = True, canary: bool = True) -
     after = make_lineage(home, None)
     if canary:
         begin_canary(home, after, "upgrade", before, CanaryTerms(goes_back=goes_back))
-    activate_lineage(home, after, before)
+    activate_lineage(home, after, before, before)
     return before, after
 
 

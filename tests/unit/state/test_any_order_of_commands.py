@@ -117,6 +117,46 @@ def test_ten_thousand_orders_of_commands_are_exact() -> None:
     _any_order(10_000, 40)
 
 
+COMMANDS = {
+    "restore": Command("restore", 0), "restore the newest": Command("restore", -1), "rescale": Command("rescale"),
+    "start over": Command("start_over"), "rollback": Command("rollback"),
+}  # fmt: skip
+"""A switch, an apply and an upgrade with a new lineage take over the state as a rescale does."""
+
+
+@pytest.mark.parametrize("ran", [False, True])
+@pytest.mark.parametrize("undone", COMMANDS)
+@pytest.mark.parametrize("earlier", COMMANDS)
+def test_a_rollback_leads_to_the_lineage_that_was_active(earlier: str, undone: str, ran: bool) -> None:
+    stream = ModelStream()
+    stream.feed(3)
+    stream.run(most=2)
+    stream.save()
+    left: list[tuple[str, str]] = []
+    for name in ("rescale", earlier, undone, "rollback"):
+        active = stream.active
+        if name in {"rescale", "start over"}:
+            stream.run(most=2)  # they are refused while a batch is cut short
+        if name != "rollback":
+            stream.begin(COMMANDS[name])
+            left.append((active, name))
+        elif left and left[-1][1] != "start over":
+            stream.begin(COMMANDS[name])
+            assert stream.active == left.pop()[0]
+        else:
+            with pytest.raises(Refused):
+                stream.begin(COMMANDS[name])
+        stream.require_exact()
+        stream.feed(2)
+        if ran:
+            stream.run(most=1)
+            stream.save()
+            stream.feed(1)
+            stream.run(most=1, dies_after=1)
+    stream.run(most=2)
+    stream.require_exact()
+
+
 def rule_of_old(target: Path, _: Path, origins: dict[str, Origin | None]) -> RowChanges:
     """As it was: what ancestors wrote after the branch stays, and nothing ever comes back."""
     last = target[-1]

@@ -37,8 +37,8 @@ def run(command: Rollback, shared: Shared) -> None:
     if typed.finish_activated():
         return
     if pending is None:  # refused before Spark starts
-        _, before, leaves = rollback_of(where)
-        is_approved(where, shared.approve, decide_rollback(stream, leaves, before))
+        back, leaves = rollback_of(where)
+        is_approved(where, shared.approve, decide_rollback(stream, leaves, back.lineage))
     from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 

@@ -68,7 +68,8 @@ class OperationRecord(JsonRecord):
     table, ``days`` (ISO) the days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options``
     are the command's other options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms),
     such as ``LeaseHeld: stream …``. ``decided`` has the fields that the digest covers, none in an earlier release.
-    ``abandoned_by`` is the user who gave it up, None if it failed.
+    ``abandoned_by`` is the user who gave it up, None if it failed. ``tables`` is the newest version of each table
+    before a restore changes rows, by its location.
     """
 
     id: str
@@ -93,6 +94,7 @@ class OperationRecord(JsonRecord):
     failed_at: Moment | None = None
     decided: Mapping[str, Any] = field(default_factory=dict)
     abandoned_by: str | None = None
+    tables: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def command(self) -> str:

@@ -70,7 +70,7 @@ def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
         return None
     canary = read_canary(home, active.lineage)
     if canary is None:
-        return UnstartedLineage(home.name, active.lineage, active.parent)
+        return UnstartedLineage(home.name, active.lineage, active.before)
     before, is_open = canary.course.before, canary.outcome is None
     rolls_back = is_open and canary.terms.goes_back and before is not None
     return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)

@@ -110,8 +110,8 @@ def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
         return EventsGone(chosen.stream, gone)
     if chosen.canary is not None and chosen.canary.goes_back and not plan.leads_back:
         allowed = (
-            f"Omit it, because no rollback undoes this restore: it leaves batches after {chosen.batch_id} of lineage "
-            f"{chosen.lineage}, or the data root"
+            "Omit it, because no rollback undoes this restore: it leaves the data root, or "
+            f"lineage {chosen.leaves}, which has no batch"
         )
         return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
     return None

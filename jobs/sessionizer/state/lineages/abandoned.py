@@ -14,7 +14,7 @@ from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.kept_spec import TYPES_FILE
-from sessionizer.state.lineages.origin import ORIGIN_FILE, parents_of
+from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +62,8 @@ def remove_lineage(home: StreamHome, lineage: str) -> None:
 def _were_active(home: StreamHome) -> set[str]:
     """Return the lineages that an operation left or made active, or that another one began with. There may be more."""
     moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
-    return {lineage for lineage in (*moves, *parents_of(home).values()) if lineage}
+    begun = [origin for origin in origins_of(home).values() if origin is not None]
+    return {lineage for lineage in (*moves, *(name for each in begun for name in (each.parent, each.left))) if lineage}
 
 
 def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_active: Collection[str]) -> bool:

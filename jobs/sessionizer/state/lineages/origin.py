@@ -5,8 +5,9 @@ Written when the lineage is made, before anything else of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.errors import NoWayBack
@@ -29,7 +30,8 @@ class Origin(JsonRecord):
     """The origin of a lineage: its ``verb``, its time (epoch ms), the batch it began from, and any savepoint.
 
     The batch is ``batch_id`` of the lineage ``parent``. A seed takes nothing from a batch (``NO_BATCH``): ``parent`` is
-    the lineage that it replaces, if any.
+    the lineage that it replaces, if any. ``left``: the lineage that was active before a restore. Other commands leave
+    the parent. ``tables``: the newest version of each table before the restore deleted rows, by its location.
     """
 
     verb: str
@@ -37,6 +39,21 @@ class Origin(JsonRecord):
     parent: str | None = None
     batch_id: int = NO_BATCH
     savepoint: str | None = None
+    left: str | None = None
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def before(self) -> str | None:
+        """The lineage that was active before."""
+        return self.left or self.parent
+
+
+class WayBack(NamedTuple):
+    """The ``lineage`` that was active before one of this ``origin``. It resumes after ``batch_id``, its newest one."""
+
+    origin: Origin
+    lineage: str
+    batch_id: int
 
 
 ORIGIN_FILE: Final = LineageFile("origin.json", Origin)
@@ -58,33 +75,28 @@ def origins_of(home: StreamHome) -> dict[str, Origin | None]:
     return {name: ORIGIN_FILE.of(home, name).require() for name in sorted(noted)}
 
 
-def parents_of(home: StreamHome) -> dict[str, str | None]:
-    """Return every lineage of the stream with the one its first state came from. Raises DamagedFile, OSError."""
-    return {name: origin.parent if origin is not None else None for name, origin in origins_of(home).items()}
-
-
 def list_beginnings(home: StreamHome) -> set[str]:
     """Return the savepoints that a lineage of the stream began with. Raises DamagedFile, OSError."""
     return {origin.savepoint for origin in origins_of(home).values() if origin is not None and origin.savepoint}
 
 
-def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
-    """Return the origin of ``lineage`` and the lineage before it, which can resume.
+def way_back(home: StreamHome, lineage: str) -> WayBack:
+    """Return the lineage that was active before ``lineage``, and can resume: its checkpoint is as it was left.
 
-    Its checkpoint is unchanged, and its rows are still there. Raises NoWayBack, DamagedFile.
+    Its rows are in the tables, or in the versions that the origin names. Raises NoWayBack, DamagedFile.
     """
     origin = ORIGIN_FILE.of(home, lineage).require()
-    if origin is None or origin.parent is None:
+    if origin is None or origin.before is None:
         raise _no_way_back(home, lineage, "it began without the state of another")
     if origin.batch_id == NO_BATCH:
-        raise _no_way_back(home, lineage, f"its {origin.verb} deleted all rows of lineage {origin.parent}")
-    newest = read_last_commit(home.checkpoint(origin.parent))
+        raise _no_way_back(home, lineage, f"its {origin.verb} deleted all rows of lineage {origin.before}")
+    newest = read_last_commit(home.checkpoint(origin.before))
     if newest is None:
-        raise _no_way_back(home, lineage, f"the checkpoint of lineage {origin.parent} is gone")
-    if newest != origin.batch_id:
-        cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
+        raise _no_way_back(home, lineage, f"the checkpoint of lineage {origin.before} is gone")
+    if origin.left is None and newest != origin.batch_id:
+        cause = f"lineage {origin.before} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
         raise _no_way_back(home, lineage, cause)
-    return origin, origin.parent
+    return WayBack(origin, origin.before, newest)
 
 
 def _no_way_back(home: StreamHome, lineage: str, cause: str) -> NoWayBack:
@@ -101,15 +113,15 @@ def undo_in_place(home: StreamHome, lineage: str) -> list[str]:
     return [f"To undo the {change.verb} in place: `sessionizer restore {home.name} {savepoint}`"]
 
 
-def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:
-    """Return the active lineage's origin, the lineage before it, and itself. Raises NothingToSave, NoWayBack."""
+def rollback_of(home: StreamHome) -> tuple[WayBack, str]:
+    """Return the way back from the active lineage, and that lineage. Raises NothingToSave, NoWayBack."""
     leaves = require_lineage(home)
-    return *way_back(home, leaves), leaves
+    return way_back(home, leaves), leaves
 
 
 def lineage_before(home: StreamHome, lineage: str) -> str | None:
     """Return the lineage that ``way_back`` leads to, None if there is none."""
     try:
-        return way_back(home, lineage)[1]
+        return way_back(home, lineage).lineage
     except NoWayBack:
         return None

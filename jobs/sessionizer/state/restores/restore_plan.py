@@ -79,8 +79,8 @@ class RestorePlan:
     ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
     left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
     savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another
-    data root, as texts. ``leads_back``: whether a rollback can undo the restore, because no row of the savepoint's
-    lineage is deleted. ``spec_stays``: the stream runs by the savepoint's spec already.
+    data root, as texts. ``leads_back``: whether a rollback can undo the restore. ``spec_stays``: the stream runs by the
+    savepoint's spec already.
     """
 
     decision: RestoreDecision

@@ -93,7 +93,7 @@ def test_the_active_one_and_the_one_before_stay(home: StreamHome) -> None:
         assert remove_checkpoint(home, lineage, KEEP, NOW) is None
     assert judged(home) == {third: False, active: False}
     assert set(origins_of(home)) == {first, second, third, active}
-    assert way_back(home, active)[1] == third
+    assert way_back(home, active).lineage == third
     assert find_abandoned_lineages(home) == []
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import commits_of
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.home.roots import folder_at
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
 from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
@@ -15,7 +17,7 @@ from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.restores.restore_planning import changes_of, has_way_back, replay_now, tables_of
+from sessionizer.spark.state.restores.restore_planning import can_lead_back, changes_of, replay_now, tables_of
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
 from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
 from sessionizer.state.lineages.origin import Origin
@@ -60,7 +62,7 @@ class RestoreRunner(SparkRunner):
             return self.plan
         out = self.plan.decision.decision.excluded_ranges
         replay = replay_now(self.spark, self.left, self.savepoint, self.manifest, out)
-        leads_back = self.move is None and has_way_back(self.left, self.manifest)
+        leads_back = can_lead_back(self.left, self.move)
         return self.command.plan(replace(self.plan.decision, replay=replay, leads_back=leads_back))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
@@ -82,7 +84,7 @@ class RestoreRunner(SparkRunner):
         examined = examine(self.spark, spec, self.home.platform)
         partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
         with read_saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
-            self.begin(spec, examined, partitions, self._transfer(saved), operation)
+            self.begin(spec, examined, partitions, self._transfer(saved, operation), operation)
             self.made.start(saved.open_events)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
@@ -96,11 +98,23 @@ class RestoreRunner(SparkRunner):
             self._has_copied = False
             self.move.remove_copies(operation.permit)
 
-    def _transfer(self, saved: SavedState) -> StateTransfer:
+    def _versions_now(self) -> dict[str, int]:
+        commits = {each.location: commits_of(folder_at(each.location)) for each in tables_of(self.home, self.manifest)}
+        return {location: max(found) for location, found in commits.items() if found}
+
+    def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
         excluded_ranges = self.plan.decision.decision.excluded_ranges
         return StateTransfer(
-            origin=Origin(self.command.name, now, manifest.lineage, manifest.batch_id, manifest.id),
+            origin=Origin(
+                self.command.name,
+                now,
+                manifest.lineage,
+                manifest.batch_id,
+                manifest.id,
+                left=operation.record.lineage_from,
+                tables=operation.note_tables(self._versions_now()),
+            ),
             spec=LineageSpec(dict(manifest.spec), now),
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),
             watermark_ms=manifest.watermark_ms,

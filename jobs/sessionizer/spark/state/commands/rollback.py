@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.deployment.releases import programs_needed
-from sessionizer.errors import InvalidSpec, NoWayBack
-from sessionizer.lineage.active import activate_lineage, active_lineage
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.active import activate_lineage
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE, sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
-from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of, undo_in_place
+from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before, origins_of, rollback_of, undo_in_place
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.restores.resolved_ranges import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
@@ -63,12 +62,13 @@ class RollbackRunner(SparkRunner):
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and the rows that leave them and come back."""
         plan = self._plan
-        return _tables_of(self.home), _changes(self.home, plan.leaves, plan.lineage, plan.batch_id)
+        return _tables_of(self.home, plan.leaves), _changes(self.home, plan.leaves, plan.lineage)
 
     def activate(self) -> str:
         """Make the lineage before active again, and return it."""
         lineage = self._plan.lineage
-        activate_lineage(self.home, lineage, parents_of(self.home).get(lineage))
+        origin = ORIGIN_FILE.of(self.home, lineage).require()
+        activate_lineage(self.home, lineage, origin.parent if origin else None, lineage_before(self.home, lineage))
         return lineage
 
     @property
@@ -82,9 +82,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
 
     Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
     """
-    origin, before, leaves = rollback_of(home)
-    _require_whole(spark, home, leaves, before)
-    changes = _changes(home, leaves, before, origin.batch_id)
+    (origin, before, batch_id), leaves = rollback_of(home)
     newest = read_begun_batch(home.checkpoint(leaves))
     return RollbackPlan(
         stream=home.name,
@@ -92,9 +90,9 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         verb=origin.verb,
         newest_batch=-1 if newest is None else newest,
         lineage=before,
-        batch_id=origin.batch_id,
-        tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
-        replay=_replay(spark, home, leaves, before, origin.batch_id),
+        batch_id=batch_id,
+        tables=tuple(count_changes(spark, home.name, _tables_of(home, leaves), _changes(home, leaves, before))),
+        replay=_replay(spark, home, leaves, before, batch_id),
         remarks=(
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
             *programs_needed(home, before),
@@ -103,29 +101,19 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
     )
 
 
-def _tables_of(home: StreamHome) -> list[StreamedTable]:
-    """Return every table that a batch of the stream writes or wrote, those of the active lineage first."""
-    active = active_lineage(home)
-    record = SPEC_FILE.of(home, active).require() if active else None
-    current = () if record is None else (record.sink,)
-    return streamed_tables(home, (*current, *sink_folders(home, origins_of(home))), {})
+def _tables_of(home: StreamHome, leaves: str) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the lineage that is left first."""
+    record, origins = SPEC_FILE.of(home, leaves).require(), origins_of(home)
+    current, origin = () if record is None else (record.sink,), origins.get(leaves)
+    versions = origin.tables if origin else {}
+    tables = streamed_tables(home, (*current, *sink_folders(home, origins)), {})
+    return [replace(table, version=versions.get(table.location)) for table in tables]
 
 
-def _changes(home: StreamHome, leaves: str, before: str, batch_id: int) -> RowChanges:
+def _changes(home: StreamHome, leaves: str, before: str) -> RowChanges:
+    """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
     origins = origins_of(home)
-    return changes_to(path_to(before, batch_id, origins), path_to(leaves, None, origins), origins)
-
-
-def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: str) -> None:
-    """Raise NoWayBack if a batch of ``before`` was cut short after it had written rows.
-
-    The command that made ``leaves`` deleted them. The table would take the batch for a repeated one and skip it.
-    """
-    tables = [table.location for table in _tables_of(home)]
-    begun = half_written_batch(spark, home, before, tables)
-    if begun is not None:
-        cause = f"batch {begun} of lineage {before} was cut short, and the rows that it had written are deleted"
-        raise NoWayBack(home.name, leaves, cause)
+    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
 
 
 def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:

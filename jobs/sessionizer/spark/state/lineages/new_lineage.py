@@ -117,7 +117,8 @@ class NewLineage:
     def activate(self) -> str:
         """Make it the active lineage, and return it. From here on ``remove`` leaves it alone."""
         self._may_be_active = True
-        activate_lineage(self.home, self.lineage, self.transfer.origin.parent)
+        before = lineage_before(self.home, self.lineage)
+        activate_lineage(self.home, self.lineage, self.transfer.origin.parent, before)
         self.after(LineageStep.ACTIVATED)
         return self.lineage
 

@@ -96,14 +96,14 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
         ),
         move=tuple(move.lines()) if move else (),
-        leads_back=move is None and has_way_back(home, manifest),
+        leads_back=can_lead_back(home, move),
         spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
     )
 
 
-def has_way_back(home: StreamHome, manifest: Manifest) -> bool:
-    """Whether a rollback can undo a restore: the savepoint's lineage is kept, and wrote nothing after its batch."""
-    return read_last_commit(home.checkpoint(manifest.lineage)) == manifest.batch_id
+def can_lead_back(home: StreamHome, move: TableMove | None) -> bool:
+    """Whether a rollback can undo a restore: the lineage that it leaves has a batch, and the data root stays."""
+    return move is None and read_last_commit(home.checkpoint(require_lineage(home))) is not None
 
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
