@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.causes.cause import name_stream
 from sessionizer.errors import TerminalError, TransientError, every_problem
 from sessionizer.redaction import redact
+from sessionizer.state.commands.registry import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,12 +63,8 @@ class PlanImpossible(TerminalError):
 
     def __init__(self, stream: str, verb: str, text: str) -> None:
         self.stream, self.verb, self.text = stream, verb, text
-        elsewhere = f". Or choose a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
-        settled = "put back what the plan names"
-        if verb in {"upgrade", "apply"}:
-            settled = "correct what the plan names in the spec, or give it in the form's field Accept"
-        self.remedy = f"{settled}, then run this DAG again. If the plan changes nothing, you need not act"
-        self.remedy += elsewhere if verb == "restore" else ""
+        again = "run this DAG again. If the plan changes nothing, you need not act"
+        self.remedy = COMMANDS[verb].when_impossible.format(again=again, stream=stream)
         super().__init__(text)
 
 

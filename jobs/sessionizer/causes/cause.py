@@ -14,7 +14,7 @@ class Cause:
     """The cause of an error or of a driver's end.
 
     ``name`` is the word in exit records. ``called`` is its name in a sentence. ``remedy`` is a line of advice.
-    ``for_good``: the stream is over, and nothing is to be started again.
+    ``for_good``: the stream is over, and nothing is to be started again. ``of_any_lineage``: no rollback helps.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Cause:
     verdict: RetryEffect
     remedy: str
     for_good: bool = False
+    of_any_lineage: bool = False
 
 
 TERMINAL, TRANSIENT, UNCLEAR = RetryEffect

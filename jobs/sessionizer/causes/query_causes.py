@@ -86,7 +86,7 @@ QUERY_CAUSES: Final = (
             "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
             # a table made anew while the stream ran: a driver that starts says SourceReplaced
             "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-        ),
+        ), of_any_lineage=True,
     ),
     QueryCause(
         "source_forbidden", SourceForbidden.title, TERMINAL, SourceForbidden.remedy,
@@ -240,7 +240,7 @@ QUERY_CAUSES: Final = (
         "choose, because rows of the source were changed or deleted. To read on, write ignoreChanges: true into "
         "source.options and run `sessionizer run --apply …`: the new files are read whole, and repeats are dropped by "
         "event_id. To read the rows as they are now, run `sessionizer seed --history source --start-over …`",
-        signs=("DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"),
+        signs=("DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"), of_any_lineage=True,
     ),
     QueryCause(
         "bad_option", "an option is refused", TERMINAL, "correct the option in source.options",

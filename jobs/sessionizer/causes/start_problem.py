@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 NO_JAVA: Final = Cause(
     "no_java", "Java is missing", TERMINAL,
     "install Java 17 or 21 where the driver runs and set JAVA_HOME to it for Airflow's processes",
+    of_any_lineage=True,
 )  # fmt: skip
 OLD_JAVA: Final = Cause(
-    "old_java", "Java is too old", TERMINAL, "set JAVA_HOME to Java 17 or 21 for Airflow's processes"
-)
+    "old_java", "Java is too old", TERMINAL, "set JAVA_HOME to Java 17 or 21 for Airflow's processes",
+    of_any_lineage=True,
+)  # fmt: skip
 NO_MEMORY: Final = Cause(
     "no_memory", "memory for a driver is lacking", TRANSIENT,
     "free memory where the driver runs, or lower spark.driver.memory",
@@ -39,11 +41,13 @@ BROKEN_CODE: Final = Cause(
     "install the release again, with every package that it needs (`sessionizer doctor`)",
 )  # fmt: skip
 BAD_MASTER: Final = Cause(
-    "bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection"
-)
+    "bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection",
+    of_any_lineage=True,
+)  # fmt: skip
 NO_YARN_CONFIGURATION: Final = Cause(
     "no_yarn_configuration", "YARN's configuration is missing", TERMINAL,
     "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration",
+    of_any_lineage=True,
 )  # fmt: skip
 UNREACHABLE: Final = Cause(
     "cluster_unreachable", "the cluster does not answer", TRANSIENT,

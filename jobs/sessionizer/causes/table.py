@@ -25,19 +25,10 @@ _KINDS: Final = tuple(
     if isinstance(kind, type) and issubclass(kind, SessionizerError) and "title" in vars(kind)
 )
 ERROR_CAUSES: Final = tuple(
-    Cause(kind.__name__, kind.title, kind.verdict, kind.remedy, for_good=kind.for_good) for kind in _KINDS
+    Cause(kind.__name__, kind.title, kind.verdict, kind.remedy, kind.for_good, kind.of_any_lineage) for kind in _KINDS
 )
 """Causes by the name of the error's class, for a driver that had no query yet."""
 CAUSES: Final = {cause.name: cause for cause in (*QUERY_CAUSES, *ERROR_CAUSES, *START_CAUSES, *PROCESS_CAUSES, SYSTEM)}
-OF_ANY_LINEAGE: Final = frozenset(
-    {
-        "UnwritablePath", "UnknownStream", "DuplicateStream", "DamagedFile", "DataOwned", "DataElsewhere", "HomeCopied",
-        "HomeNotShared", "StreamDrained", "OperationPending", "StateBehindTables", "RowsMissing", "SourceReplaced",
-        "source_data_loss", "source_rewritten", "LineageUnfit", "LineageLeft", "no_java", "old_java", "bad_master",
-        "no_yarn_configuration",
-    }
-)  # fmt: skip
-"""Causes that the lineage before would meet as well, or that have a way back of their own: no rollback helps."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DISK_FULL_SIGNS: Final = ("No space left on device", "Disk quota exceeded")
 

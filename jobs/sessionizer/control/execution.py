@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from sessionizer.control.plan_changes import Decided, require_approved
-from sessionizer.control.records.operation_record import OperationStage  # noqa: TC001  the type of a field
+from sessionizer.control.records.operation_record import OperationStage
 from sessionizer.errors import LeaseLost, SessionizerError
 
 if TYPE_CHECKING:
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
 class Step:
     """A step of a command.
 
-    ``noted``: the stage that the record notes after it. ``skipped_from``: the stage from which a later try skips it.
-    Without one every try runs it again. ``settles``: from its stage on the approved plan itself is on disk, and is not
+    ``noted``: the stage that the record notes after it. ``done_if``: the stage from which a later try skips it. Without
+    one every try runs it again. ``reversible``: the command may be given up after it. The record notes the point of no
+    return before a step that is not. ``settles``: from its stage on the approved plan itself is on disk, and is not
     compared with a new one. ``precedes_stop``: the command runs it while the driver works, before it begins.
     """
 
     noted: OperationStage | None = None
-    skipped_from: ClassVar[OperationStage | None] = None
+    done_if: ClassVar[OperationStage | None] = None
+    reversible: ClassVar[bool] = True
     settles: ClassVar[bool] = False
     precedes_stop: ClassVar[bool] = False
 
     def is_done(self, record: OperationRecord) -> bool:
         """Whether it was run before the stop, or an earlier try has run it."""
-        return self.precedes_stop or (self.skipped_from is not None and record.has_done(self.skipped_from))
+        return self.precedes_stop or (self.done_if is not None and record.has_done(self.done_if))
 
 
 class ApprovedPlan(Decided, Protocol):
@@ -94,6 +96,8 @@ def _run_steps(operation: Operation, runner: StepRunner) -> str:
     for step in _approved_steps(operation, runner) if lineage is None else runner.last_steps():
         if not step.is_done(operation.record):
             operation.permit()
+            if not step.reversible:
+                operation.reached(OperationStage.SEEDED)
             lineage = runner.run(step, operation) or lineage
             if lineage is not None:
                 operation.note_activated(lineage)

@@ -34,6 +34,7 @@ class OperationPending(TerminalError):
 
     exit_code = 30
     title = "an operation is not finished"
+    of_any_lineage = True
     remedy = (
         "run the command that `sessionizer status` shows: it resumes where it was. Or give it up with `sessionizer "
         "abandon …`, unless it has changed tables or lineage"

@@ -17,6 +17,7 @@ class UnwritablePath(TerminalError):
 
     exit_code = 13
     title = "a path cannot be written"
+    of_any_lineage = True
     remedy = (
         "make the path writable, or choose another: by the option that names it, --home (SESSIONIZER_HOME) or "
         "sink.path in the spec"
@@ -63,6 +64,7 @@ class DamagedFile(TerminalError, ValueError):
 
     exit_code = 17
     title = "a control file is damaged"
+    of_any_lineage = True
     remedy = (
         "restore the file from a copy, because no other file has its content. Without desired.json the desired state "
         "is RUNNING. You may delete spec.json if the stream's file is the spec that last ran"

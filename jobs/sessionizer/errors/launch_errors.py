@@ -44,6 +44,7 @@ class HomeNotShared(TerminalError):
 
     exit_code = 33
     title = "the home is not shared"
+    of_any_lineage = True
     remedy = (
         "mount the home (SESSIONIZER_HOME) at the same path on each machine that runs drivers (docs/spark-clusters.md)"
     )

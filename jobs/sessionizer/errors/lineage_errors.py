@@ -11,6 +11,7 @@ class StreamDrained(TerminalError):
 
     exit_code = 19
     title = "the stream was drained"
+    of_any_lineage = True
     for_good = True
     remedy = (
         "do nothing if the stream is meant to be over. To run it in portions, use `--until caught-up` instead of "
@@ -81,6 +82,7 @@ class DataElsewhere(TerminalError):
 
     exit_code = 17
     title = "the data root is another one"
+    of_any_lineage = True
     remedy = (
         "set SESSIONIZER_DATA (or --data) to the data root of the lineage. Unset it if that is the home. Nothing was "
         "changed"
@@ -174,6 +176,7 @@ class LineageUnfit(TerminalError):
 
     exit_code = 36
     title = "a lineage failed its canary"
+    of_any_lineage = True
     remedy = (
         "run `sessionizer rollback …` to return to the lineage before, or `sessionizer promote …` to promote this one"
     )
@@ -196,6 +199,7 @@ class LineageLeft(TransientError):
 
     exit_code = 37
     title = "a lineage failed its canary"
+    of_any_lineage = True
     verdict = RetryEffect.UNCLEAR
     remedy = (
         "start the stream again, as a supervisor does: the next driver rolls back to the lineage before. The failed "

@@ -60,6 +60,7 @@ class SourceReplaced(TerminalError):
 
     exit_code = 48
     title = "the source was replaced"
+    of_any_lineage = True
     remedy = (
         "run `sessionizer switch --accept-loss …`: it shows what is lost, and continues with the source that is there "
         "now"

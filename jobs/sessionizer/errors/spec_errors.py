@@ -124,6 +124,7 @@ class UnknownStream(TerminalError):
 
     exit_code = 12
     title = "there is no spec"
+    of_any_lineage = True
     remedy = "put the spec back into the folder of streams"
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -143,6 +144,7 @@ class DuplicateStream(TerminalError):
 
     exit_code = 12
     title = "two specs have one name"
+    of_any_lineage = True
     remedy = "keep one of the files, or rename the other stream and its file"
 
     def __init__(self, name: str, files: Iterable[Path]) -> None:

@@ -34,6 +34,7 @@ class DataOwned(TerminalError):
 
     exit_code = 18
     title = "another home has this stream"
+    of_any_lineage = True
     remedy = "give this home a data root of its own (SESSIONIZER_DATA), or run the stream from the other home"
 
     def __init__(self, location: str, owner: str, home: str, stream: str) -> None:
@@ -46,6 +47,7 @@ class HomeCopied(TerminalError):
 
     exit_code = 41
     title = "the home is a copy"
+    of_any_lineage = True
     remedy = (
         "run `sessionizer home --moved-here` if the home was moved and its old place is no longer in use. Give a copy "
         "places of its own: SESSIONIZER_DATA, and sink.path in the specs"
@@ -80,6 +82,7 @@ class StateBehindTables(TerminalError):
 
     exit_code = 38
     title = "the state is older than its tables"
+    of_any_lineage = True
     remedy = (
         "put back the newer home and data. If they are lost, continue from the older state: run `sessionizer savepoint "
         "create …`, then `sessionizer restore … SAVEPOINT`. The restore deletes the later rows and reads their events "
@@ -114,6 +117,7 @@ class RowsMissing(TerminalError):
 
     exit_code = 39
     title = "a table lacks rows"
+    of_any_lineage = True
     remedy = (
         "put the table back, or restore a savepoint from before (`sessionizer savepoint list …`). To continue without "
         "the rows: `sessionizer run … --accept-tables`"

@@ -22,12 +22,15 @@ class SessionizerError(Exception):
 
     ``exit_code`` is the exit code of the command line. ``title`` is the error's name in a sentence. ``remedy`` is a
     line of advice that names fields as ``{error.field}``. ``for_good``: the stream is over, and is not to be started.
+    ``of_any_lineage``: no rollback helps, because the lineage before would meet it as well, or because it has a way
+    back of its own.
     """
 
     exit_code: ClassVar[int] = 1
     title: ClassVar[str] = "the command failed"
     verdict: ClassVar[RetryEffect] = RetryEffect.UNCLEAR
     for_good: ClassVar[bool] = False
+    of_any_lineage: ClassVar[bool] = False
     remedy: str = "correct what the message says, then try again"
 
     def advise(self) -> str | None:

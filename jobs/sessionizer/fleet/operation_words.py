@@ -23,7 +23,7 @@ TOLD_FOR_MS: Final = DAY
 def stays_stopped(pending: OperationRecord) -> list[str]:
     """Say how to continue or give up a failed operation that stays pending."""
     lines = [
-        f"stream {pending.stream} stays stopped: its {pending.verb} has reached {pending.step}",
+        f"stream {pending.stream} stays stopped: its {pending.verb} has reached {pending.reached}",
         f"to resume: {pending.command}",
     ]
     if not pending.is_past_return:

@@ -122,7 +122,7 @@ def _operation_row(record: OperationRecord) -> dict[str, Any]:
         "by": record.by,
         "savepoint": record.savepoint or None,
         "outcome": record.outcome,
-        "step": record.step,
+        "step": record.reached,
         "ended_at": record.step_at if record.outcome else None,
         "failure": record.failure,
         "abandoned_by": record.abandoned_by,

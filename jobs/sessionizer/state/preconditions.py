@@ -6,7 +6,7 @@ may change the stream meanwhile. So the same questions are asked again under the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.approved_command import require_not_abandoned
 from sessionizer.control.records.operation_record import (
@@ -18,17 +18,11 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import NothingToSave, OperationPastReturn, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.canary.unstarted import IN_PLACE
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.origin import find_activated_lineage
+from sessionizer.state.commands.registry import COMMANDS
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-
-_RETURNS: Final = "rollback"
-"""The command that makes an earlier lineage active again."""
-_BEGINS: Final = "seed"
-"""The command for a stream that never ran."""
 
 
 def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:
@@ -68,29 +62,29 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
     lineage = active_lineage(home)
     if pending is not None:
         return
-    if verb == _BEGINS and lineage is not None and not start_over:
+    if COMMANDS[verb].begins_stream and lineage is not None and not start_over:
         raise StreamBegun(home.name, lineage)
-    if verb != _BEGINS and lineage is None:
+    if not COMMANDS[verb].begins_stream and lineage is None:
         raise NothingToSave(home.name, "it never ran")
 
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
     """Raise OperationPastReturn if the operation has made its decisive change already. Raises DamagedFile."""
-    if record.is_past_return or find_changed_lineage(home, record) is not None:
-        raise OperationPastReturn(home.name, record.verb, record.step, record.command)
+    changed = find_changed_lineage(home, record)
+    if record.is_past_return or changed is not None:
+        reached = OperationStage.ACTIVATED if changed else record.reached
+        raise OperationPastReturn(home.name, record.verb, reached, record.command)
 
 
 def find_changed_lineage(home: StreamHome, record: OperationRecord) -> str | None:
     """Return the lineage that a killed try of the operation made active, or gave another spec. None: no try did.
 
-    Raises DamagedFile.
+    Nothing else changes the active lineage, or its spec, once the operation has stopped the stream. Raises DamagedFile.
     """
+    if record.lineage_to is None and not record.has_done(OperationStage.STOPPED):
+        return None
     active = active_lineage(home)
-    if record.verb == _RETURNS:
-        return active if record.is_past_return and active != record.lineage_from else None
-    if record.verb in IN_PLACE and active == record.lineage_from and _has_given_spec(home, record):
-        return active
-    return find_activated_lineage(home, record)
+    return active if (active or "") != record.lineage_from or _has_given_spec(home, record) else None
 
 
 def _find_completed_approval(
@@ -124,7 +118,7 @@ def _require_lineage(
 
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
-    """Whether the operation has already given its lineage another spec, the decisive step of an apply in place.
+    """Whether the operation has already given its lineage another spec, the decisive step of a change in place.
 
     A driver may have written a spec since the approval, but none since ``saved`` was noted, because it had ended.
     """

@@ -96,7 +96,7 @@ class Left:
         if self.other is not None:
             return f"it had not begun, and the stream is down until its {self.other.verb} is finished"
         if self.pending is not None:
-            return f"it had reached {self.pending.step}, and the stream is down until it is finished"
+            return f"it had reached {self.pending.reached}, and the stream is down until it is finished"
         if self.in_maintenance:
             return "it had not begun, and the stream stays stopped until it is finished"
         return "the stream is left as it was"

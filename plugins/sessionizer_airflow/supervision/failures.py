@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import KILLED
-from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of
+from sessionizer.causes.table import cause_of
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.errors import RetryEffect
 from sessionizer.home.names import is_command, name_process
@@ -48,7 +48,7 @@ class Failure:
     @property
     def is_of_the_change(self) -> bool:
         """Whether the change of code or spec may have caused it, so that the lineage before may do better."""
-        return self.cause.verdict is not RetryEffect.TRANSIENT and self.cause.name not in OF_ANY_LINEAGE
+        return self.cause.verdict is not RetryEffect.TRANSIENT and not self.cause.of_any_lineage
 
 
 def failure_of(driver: DriverStatus | None, unstarted: UnstartedLineage | None = None) -> Failure | None:

@@ -54,13 +54,13 @@ def test_a_rollback_of_a_restore_leads_to_the_lineage_that_was_active(stream: Re
     """The savepoint is the one that the upgrade made first. Its lineage is the one before the upgrade."""
     read(stream, 2)
     stream.rescale()
-    stream.save("made first")
+    stream.save("first")
     stream.rescale()
     read(stream, 1)
     left, rows = stream.stage.lineage, stream.session_ids()
     with stream.killed_at(12):
-        stream.restore("made first")
-    stream.restore("made first")
+        stream.restore("first")
+    stream.restore("first")
     assert stream.session_ids() < rows
     read(stream, 1)
     stream.rollback()

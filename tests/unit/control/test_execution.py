@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
-    POINT_OF_NO_RETURN,
     Ending,
     OperationStage,
     pending_operation,
@@ -20,12 +20,15 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
+from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.steps import (
     Activate,
     Compare,
     CopyTables,
+    DeleteLaterRows,
     KeepExcludedRanges,
+    PointOfNoReturn,
     Prove,
     ReadHistory,
     StartLineage,
@@ -165,14 +168,49 @@ def test_what_fails_at_any_step_is_abandoned_or_stays_for_the_next_try(
     with pytest.raises(type(error)):
         execute(world.operation(), runner)
     (record,) = read_operations(stopped)
-    stage = POINT_OF_NO_RETURN.get(record.verb, OperationStage.ACTIVATED)
-    is_past = record.has_done(stage) or world.active is not None
+    is_past = PointOfNoReturn() in world.steps[:number] or world.active is not None
     assert record.outcome is (None if passes or is_past else Ending.ABANDONED)
     assert record.failure is not None
     assert runner.cleaned == (1 if record.outcome is None else 2)
     if record.outcome is None:
         execute(world.operation(), world.runner())
         world.assert_done()
+
+
+class Eighth(Command):
+    """A command that no list of the product names."""
+
+    name = "eighth"
+
+
+@pytest.mark.parametrize("checks", [(PointOfNoReturn(),), ()])
+@pytest.mark.parametrize("fails_at", [Stop(), PointOfNoReturn(), DeleteLaterRows(), Activate()])
+def test_a_command_that_has_deleted_rows_can_only_be_completed(
+    stopped: StreamHome, checks: tuple[Step, ...], fails_at: Step
+) -> None:
+    """The steps alone tell: the failure of a deletion may leave half of it done."""
+    steps = (Stop(), *checks, DeleteLaterRows(), Activate())
+    ran: list[Step] = []
+
+    def work(step: Step, _: Operation) -> str | None:
+        ran.append(step)
+        if step == fails_at and ran.count(step) == 1:
+            raise QueryFailed("clicks", "bad_data", "no")
+        return "new" if step == Activate() else None
+
+    record = new_operation(stopped, Eighth.name, DIGEST, "ann", ("old", 7))
+    runner = ScriptedRunner(home=stopped, work=work, steps=steps, last=(), digest=DIGEST)
+    with suppress(QueryFailed):  # a step that the plan has not got fails nowhere
+        execute(Operation(stopped, record, lambda: None), runner)
+    (record,) = read_operations(stopped)
+    if DeleteLaterRows() not in ran:
+        assert record.outcome is Ending.ABANDONED
+        return
+    if fails_at in steps:
+        assert (record.outcome, record.is_past_return) == (None, True)
+        execute(Operation(stopped, record, lambda: None), runner)
+        (record,) = read_operations(stopped)
+    assert (record.outcome, record.lineage_to) == (Ending.DONE, "new")
 
 
 @pytest.mark.parametrize("case", plans())
@@ -202,8 +240,7 @@ def test_what_is_impossible_by_now_is_abandoned_before_its_first_step(stopped: S
 def test_after_the_point_of_no_return_no_new_plan_stops_it(stopped: StreamHome, case: str) -> None:
     """A record of an earlier release that was killed there goes on as well."""
     world = World(stopped, case)
-    verb = plans()[case][0]
-    if verb not in POINT_OF_NO_RETURN:
+    if PointOfNoReturn() not in world.steps:
         return
     operation = world.operation()
     operation.reached(OperationStage.SEEDED)

@@ -35,20 +35,16 @@ class OperationStage(StrEnum):
     SAVED = "saved"
     """The open events from before are in a savepoint."""
     TAKEN = "taken"
-    """Only for a seed: its history has been read, and the results are kept."""
+    """A history has been read, and the results are kept."""
     SEEDED = "seeded"
+    """From here on the operation can only be completed. It is noted before the first step that cannot be reversed."""
     TAKEN_BACK = "taken_back"
+    """Rows of the tables have changed."""
     ACTIVATED = "activated"
 
 
 IN_AIRFLOW: Final = " (Airflow)"
 """End of the name of a user, or of a policy, that approved an operation in Airflow. Its run has a task to clear."""
-POINT_OF_NO_RETURN: Final = {
-    "restore": OperationStage.SEEDED,
-    "rollback": OperationStage.SEEDED,
-    "seed": OperationStage.SEEDED,
-}
-"""The last stage before the tables change, by command. Other commands change nothing that counts before their end."""
 
 
 class Ending(StrEnum):
@@ -105,7 +101,12 @@ class OperationRecord(JsonRecord):
     @property
     def is_past_return(self) -> bool:
         """Whether it is so far that it can only be completed."""
-        return self.lineage_to is not None or self.has_done(POINT_OF_NO_RETURN.get(self.verb, OperationStage.ACTIVATED))
+        return self.lineage_to is not None or self.has_done(OperationStage.SEEDED)
+
+    @property
+    def reached(self) -> OperationStage:
+        """The stage that it has reached. Steps may be left after the activation."""
+        return self.step if self.lineage_to is None else OperationStage.ACTIVATED
 
     @property
     def never_ran(self) -> bool:
@@ -114,7 +115,9 @@ class OperationRecord(JsonRecord):
 
     def pending_error(self) -> OperationPending:
         """Return the error that says that it is not over."""
-        return OperationPending(self.stream, self.verb, self.savepoint, self.step, is_past_return=self.is_past_return)
+        return OperationPending(
+            self.stream, self.verb, self.savepoint, self.reached, is_past_return=self.is_past_return
+        )
 
     def failed(self, error: Exception) -> Self:
         """Return the record after a try that has failed with ``error``, now."""

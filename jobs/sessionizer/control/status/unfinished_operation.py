@@ -135,7 +135,7 @@ def _is_retried(record: OperationRecord | None) -> bool:
 
 def _title(pending: OperationRecord) -> str:
     to = f" to {pending.savepoint}" if pending.savepoint else ""
-    come = f"has reached {pending.step} at {clock_time(pending.step_at)}"
+    come = f"has reached {pending.reached} at {clock_time(pending.step_at)}"
     failed = f" (its last try failed: {pending.failure})" if pending.failure else ""
     return f"{pending.verb}{to}, approved by {pending.by}, {come}{failed}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import KILLED
 from sessionizer.causes.query_causes import QUERY_CAUSES
-from sessionizer.causes.table import OF_ANY_LINEAGE, cause_of, cause_of_error
+from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
@@ -168,7 +168,7 @@ def _count_end(uid: str, cause: Cause, message: str) -> End | None:
 
     Causes that pass by themselves, errors in a set-up, and causes that the lineage before would meet do not count.
     """
-    if cause.name in OF_ANY_LINEAGE:
+    if cause.of_any_lineage:
         return None
     words = redact(message).partition("\n")[0][:_LINE_LIMIT]
     if cause.verdict is OfCause.UNCLEAR:

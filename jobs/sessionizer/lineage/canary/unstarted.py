@@ -7,7 +7,7 @@ whose code or spec never started, because it sees every start from outside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.airflow_records import HEALTH_FILE
@@ -21,9 +21,6 @@ from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-
-IN_PLACE: Final = ("apply", "upgrade")
-"""Commands that may stay in the lineage. Each makes a savepoint first, whose id begins with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +76,13 @@ def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
 def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecord, str] | None:
     """Return the newest finished command if it changed ``lineage`` in place, and the savepoint that it made before.
 
+    The id of the savepoint begins with the command's name.
+
     Raises DamagedFile, ControlUnreachable.
     """
     done = [each for each in read_operations(home) if each.outcome is Ending.DONE]
     newest = done[-1] if done else None
-    if newest is None or newest.verb not in IN_PLACE or not newest.lineage_from == newest.lineage_to == lineage:
+    if newest is None or not newest.lineage_from == newest.lineage_to == lineage:
         return None
     return newest, f"{newest.verb}-{newest.id}"
 

@@ -33,6 +33,9 @@ class Apply(Command):
 
     name: ClassVar = "apply"
     purpose: ClassVar = "continue with the file's changed spec"
+    when_impossible: ClassVar = (
+        "correct what the plan names in the spec, or give it in the form's field Accept, then {again}"
+    )
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 

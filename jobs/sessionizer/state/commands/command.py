@@ -118,14 +118,17 @@ class Command:
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
-    ``needed``: fields that the form requires.
+    ``begins_stream``: whether it is for a stream that never ran. ``needed``: fields that the form requires.
+    ``when_impossible``: what to do if its plan is impossible.
     """
 
     name: ClassVar[str]
     purpose: ClassVar[str]
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
+    begins_stream: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = ()
+    when_impossible: ClassVar[str] = "put back what the plan names, then {again}"
 
     def __post_init__(self) -> None:
         """Raise InvalidSpec for options that contradict each other."""

@@ -34,6 +34,10 @@ class Restore(Command):
     purpose: ClassVar = "return to a savepoint"
     reads_spec: ClassVar = False
     writes_tables: ClassVar = True
+    when_impossible: ClassVar = (
+        f"{Command.when_impossible}. Or choose a savepoint that needs none of it: "
+        "`sessionizer savepoint list {stream}`"
+    )
 
     savepoint: str | None = option(
         "SAVEPOINT",

@@ -38,6 +38,7 @@ class Seed(Command):
     name: ClassVar = "seed"
     purpose: ClassVar = "start with a history"
     writes_tables: ClassVar = True
+    begins_stream: ClassVar = True
     needed: ClassVar = ("history",)
 
     history: str = option(

@@ -15,7 +15,7 @@ class Stop(Step):
     """End of the driver at a batch boundary. The command holds the lease from here on."""
 
     noted: OperationStage | None = OperationStage.STOPPED
-    skipped_from: ClassVar = OperationStage.STOPPED
+    done_if: ClassVar = OperationStage.STOPPED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class KeepExcludedRanges(Step):
 class CopyTables(Step):
     """Copy of the tables to another data root."""
 
-    skipped_from: ClassVar = OperationStage.SEEDED
+    done_if: ClassVar = OperationStage.SEEDED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class WriteSavepoint(Step):
     """Savepoint of the open events before the change."""
 
     noted: OperationStage | None = OperationStage.SAVED
-    skipped_from: ClassVar = OperationStage.SAVED
+    done_if: ClassVar = OperationStage.SAVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class ReadHistory(Step):
     """Reading of a history. The results are kept until the end."""
 
     noted: OperationStage | None = OperationStage.TAKEN
-    skipped_from: ClassVar = OperationStage.TAKEN
+    done_if: ClassVar = OperationStage.TAKEN
     settles: ClassVar = True
 
 
@@ -91,7 +91,7 @@ class PointOfNoReturn(Step):
     """Check that the rows to bring back are still there. From here on the command can only be completed."""
 
     noted: OperationStage | None = OperationStage.SEEDED
-    skipped_from: ClassVar = OperationStage.SEEDED
+    done_if: ClassVar = OperationStage.SEEDED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,8 @@ class DeleteLaterRows(Step):
     """Deletion of the rows off the new path, and return of the rows on it that an earlier command deleted."""
 
     noted: OperationStage | None = OperationStage.TAKEN_BACK
-    skipped_from: ClassVar = OperationStage.TAKEN_BACK
+    done_if: ClassVar = OperationStage.TAKEN_BACK
+    reversible: ClassVar = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,10 @@ from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage, require_lineage
+from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.unstarted import find_change_in_place
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
 NO_BATCH: Final = -1
@@ -58,15 +57,6 @@ class WayBack(NamedTuple):
 
 ORIGIN_FILE: Final = LineageFile("origin.json", Origin)
 """Absent for a lineage that began with no state."""
-
-
-def find_activated_lineage(home: StreamHome, record: OperationRecord) -> str | None:
-    """Return the operation's new lineage if a killed run of it has made that one active already."""
-    active = active_lineage(home)
-    origin = ORIGIN_FILE.of(home, active).require() if active else None
-    if origin is None or origin.at < record.begun_at or origin.verb != record.verb:
-        return None
-    return active if (origin.savepoint or "") == record.savepoint else None
 
 
 def origins_of(home: StreamHome) -> dict[str, Origin | None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.table import CAUSES, OF_ANY_LINEAGE
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
@@ -76,16 +76,12 @@ def decide_after(
 def test_a_terminal_cause_of_the_change_rolls_back_at_once_and_no_other_does(cause: str) -> None:
     decision = decide_after([cause])
     verdict = CAUSES[cause].verdict
-    if verdict is RetryEffect.TERMINAL and cause not in OF_ANY_LINEAGE:
+    if verdict is RetryEffect.TERMINAL and not CAUSES[cause].of_any_lineage:
         assert decision == RollBack("new", f"driver u1 failed ({cause}: it broke)")
     elif verdict is RetryEffect.TERMINAL:
         assert isinstance(decision, GiveUp)
     else:
         assert isinstance(decision, Wait)
-
-
-def test_every_cause_that_a_rollback_does_not_mend_is_in_the_table() -> None:
-    assert set(CAUSES) >= OF_ANY_LINEAGE
 
 
 @pytest.mark.parametrize(("budget", "starts"), [(5, 3), (3, 3), (2, 3), (1, 2), (0, 1)])
