@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from sessionizer.errors import InvalidSpec, UnknownStream
 from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import store_at
 from sessionizer.home.data_access import require_reachable
 from sessionizer.home.names import check_name
 from sessionizer.home.platform_home import DEFAULT_STREAMS, home_at, platform_home
 from sessionizer.home.roots import DATA_VARIABLE, data_root, uri_of
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import locate_data
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.loading.folder import find_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,10 +73,24 @@ def nothing_known(platform: Path, streams: Iterable[str]) -> str:
     return f"{where} knows nothing of {', '.join(streams)}. Another one: --home or SESSIONIZER_HOME"
 
 
-def note_unknown_stream(where: StreamHome) -> None:
-    """Say on stderr that the home has no record of the stream, if so. Its name may be mistyped."""
-    if not store_at(where.control).exists():
-        typer.echo(f"note: {nothing_known(where.platform, [where.name])}", err=True)
+def require_known_stream(where: StreamHome, streams: Path | None = None) -> None:
+    """Raise UnknownStream if the home has no record of the stream, and no file of ``streams`` has its name.
+
+    If there is only the file, say so on stderr. Raises ControlUnreachable.
+    """
+    if store_at(where.control).exists():
+        return
+    nowhere = nothing_known(where.platform, [where.name])
+    known = {each.name for each in stream_homes(where.platform)}
+    with suppress(InvalidSpec):  # the folder of specs is optional for these commands
+        specs = {file.stem for file in spec_files(specs_folder(streams))}
+        if where.name in specs:
+            typer.echo(f"note: {nowhere}", err=True)
+            return
+        known |= specs
+    unknown = UnknownStream(where.name, known)
+    unknown.add_note(nowhere)
+    raise unknown
 
 
 def data_folder(given: str | None, home: Path) -> DataPath | None:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home
+from sessionizer.cli.places import (
+    AsJson,
+    Data,
+    Home,
+    Master,
+    Stream,
+    Streams,
+    require_known_stream,
+    spark_master,
+    stream_home,
+)
 from sessionizer.cli.savepoint_care import diff, export, prune, verify
 from sessionizer.cli.savepoint_words import (
     Folder,
@@ -72,6 +82,7 @@ def create(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Save the open events after a committed batch. Without --stop the stream is not touched, and may run on."""
     where = stream_home(home, stream, data)
+    require_known_stream(where, streams)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     check = _check_of_stop(where) if stopping else lambda: None

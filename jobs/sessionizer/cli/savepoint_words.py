@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from sessionizer.cli.places import note_unknown_stream
+from sessionizer.cli.places import require_known_stream
 from sessionizer.counts import count_text, state_text
 from sessionizer.home.clock import describe_duration, moment_text
 from sessionizer.home.roots import folder_at, uri_of
@@ -37,10 +37,13 @@ _OF_CANONICAL: Final = "counts."
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
     """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``.
 
-    Says so if the home has no record of the stream. Nothing is opened. Raises InvalidSpec.
+    A folder outside the home may be all that is left of the stream. Nothing of it is opened. Raises InvalidSpec, and
+    UnknownStream.
     """
-    note_unknown_stream(home)
-    return home.savepoints if given is None else folder_at(given, "--in") / home.name
+    if given is not None:
+        return folder_at(given, "--in") / home.name
+    require_known_stream(home)
+    return home.savepoints
 
 
 def contents_line(manifest: Manifest) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, Streams, home_folder, note_unknown_stream, stream_spec
+from sessionizer.cli.places import Home, Stream, Streams, home_folder, require_known_stream
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState
@@ -18,7 +18,6 @@ from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.fleet.streams import has_watched_spec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id, is_command
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redact
@@ -43,8 +42,7 @@ def stop(
 ) -> None:
     """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
     where = StreamHome.of(home_folder(home), stream)
-    if not store_at(where.control).exists():
-        stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
+    require_known_stream(where, streams)
     seen = read_status(where, epoch_ms(), read_configured_timeouts())
     unfinished = read_unfinished(where, seen.owner, epoch_ms())
     command = _name_command_at_work(seen, unfinished)
@@ -58,7 +56,6 @@ def stop(
         return
     if not seen.state.is_live or not seen.uid:
         typer.echo(f"stream {stream} is not running ({_describe_end(seen)})")
-        note_unknown_stream(where)
         return
     if seen.uid not in ask_to_stop(where, why):
         request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more

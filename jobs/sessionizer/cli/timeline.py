@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sessionizer.cli.inspect.words import size, table_text
-from sessionizer.cli.places import AsJson, Home, Stream, home_folder, nothing_known
-from sessionizer.cli.terminal import say
+from sessionizer.cli.places import AsJson, Home, Stream, home_folder, require_known_stream
 from sessionizer.control.history.files import KEPT_MS, History, read_history
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
 from sessionizer.home.clock import DAY, HOUR, MINUTE, describe_duration, epoch_ms, moment_of, moment_text
-from sessionizer.home.control_store import store_at, unreachable
+from sessionizer.home.control_store import unreachable
 from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
@@ -36,10 +35,11 @@ def timeline(
     home: Home = None,
 ) -> None:
     """Show what the stream did: rates, times, lag and state, with its starts, crashes, savepoints and commands."""
-    platform, now = home_folder(home), epoch_ms()
-    where, since_ms = StreamHome.of(platform, stream), since_when(since, now)
+    where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
+    since_ms = since_when(since, now)
     try:
-        found, is_known = read_history(where, since_ms, now), store_at(where.control).exists()
+        require_known_stream(where)
+        found = read_history(where, since_ms, now)
     except OSError as error:
         raise unreachable(where.control, error) from error
     if as_json:
@@ -49,8 +49,6 @@ def timeline(
         return
     for line in _lines(found, _bucket_ms(now - since_ms)):
         typer.echo(line)
-    if not is_known:
-        say(f"note: {nothing_known(platform, [stream])}")
 
 
 def since_when(text: str, now: int) -> int:

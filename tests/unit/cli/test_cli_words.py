@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from sessionizer import __version__
@@ -14,12 +15,14 @@ from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
 from sessionizer.cli.silence import Silence, SilenceTeller
-from sessionizer.errors import InvalidSpec, NothingToShow
+from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
 from support.sentences import help_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from click import Parameter
 
     from support.processes.fabricated_platform import Platform
 
@@ -94,6 +97,7 @@ def test_help_shows_where_a_default_comes_from(words: tuple[str, ...], monkeypat
         ),
         (("promote", "clikcs"), "knows nothing of clikcs"),
         (("abandon", "clikcs"), "knows nothing of clikcs"),
+        (("promote", "clicks"), "'clicks' has nothing to save: it never ran"),
         (("home",), "--home is "),
     ],
 )
@@ -107,6 +111,32 @@ def test_an_error_names_what_was_typed(
     platform.add("clicks")
     main(*words, "--home", str(platform.home))
     assert error in capsys.readouterr().err
+
+
+def commands_of_a_stream(group: TyperGroup, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command that takes a stream, with a value for each other thing that it needs."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands_of_a_stream(command, (*words, name))
+        elif any(each.name == "stream" for each in command.params):
+            needed = [each for each in command.params if each.required or each.name in {"stream", "key"}]
+            values = (value_of(each) for each in needed)
+            yield (*words, name, *(word for value in values for word in value))
+
+
+def value_of(needed: Parameter) -> tuple[str, ...]:
+    value = {"stream": "clikcs", "against": "."}.get(str(needed.name), "a")
+    return (value,) if needed.param_type_name == "argument" else (needed.opts[0], value)
+
+
+@pytest.mark.parametrize("words", [*commands_of_a_stream(typer.main.get_group(app))], ids=" ".join)
+def test_every_command_refuses_a_stream_that_nothing_knows(
+    words: tuple[str, ...], main: Callable[..., int], platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.add("clicks")
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
+    monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
+    assert main(*words) == UnknownStream.exit_code
 
 
 @pytest.mark.parametrize(

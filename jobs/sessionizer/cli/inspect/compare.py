@@ -10,7 +10,7 @@ import typer
 
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, table_text
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import NothingToShow, UnusableSavepoint
@@ -52,6 +52,7 @@ def compare(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """List the open events that are only in one state, only in the other, or in both, and their keys."""
     where = stream_home(home, stream, data)
+    require_known_stream(where)
     savepoints = savepoints_folder(where, folder)
     sides = [side_of(where, savepoints, each) for each in (before, now)]
     from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help

@@ -12,7 +12,7 @@ from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.compare import compare
 from sessionizer.cli.inspect.timeline import timeline
 from sessionizer.cli.inspect.words import where_json
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import is_local
@@ -40,6 +40,7 @@ def show(  # noqa: PLR0913  one parameter per option
     if key is not None and group is not None:
         raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = stream_home(home, stream, data)
+    require_known_stream(where)
     find_retained_batch(where, batch)  # reports an error before Spark starts
     say(f"starting Spark to look into {stream}")
     spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))

@@ -14,7 +14,7 @@ from sessionizer.checkpoint.names import EVENTS
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, size, table_text
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun
@@ -55,6 +55,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
     where = stream_home(home, stream, data)
+    require_known_stream(where)
     found = find_retained_batch(where, lineage=lineage)
     batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
     rows = _rows(where, found, batches)

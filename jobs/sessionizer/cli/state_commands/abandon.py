@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.cli.places import Data, Home, Stream, note_unknown_stream, stream_home
+from sessionizer.cli.places import Data, Home, Stream, require_known_stream, stream_home
 from sessionizer.cli.state_commands.operations import approver
 from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  read when it runs
 from sessionizer.cli.terminal import say
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
     """Give up a restore, rescale, seed … that failed or was killed before its point of no return."""
     where = stream_home(home, stream, data)
-    note_unknown_stream(where)
+    require_known_stream(where)
     given_up = _give_up(where, approver(by))
     if given_up is None:
         typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")

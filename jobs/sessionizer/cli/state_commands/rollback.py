@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, home_folder, note_unknown_stream, stream_home
+from sessionizer.cli.places import Home, Stream, home_folder, require_known_stream, stream_home
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
     approver,
@@ -29,7 +29,7 @@ from sessionizer.state.restores.rollback_plan import decide_rollback
 def run(command: Rollback, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    note_unknown_stream(where)
+    require_known_stream(where, shared.streams)
     if is_done_already(where, command.name, shared.approve):
         return
     pending = find_begun(where, command.name)
@@ -57,5 +57,5 @@ rollback = command_line(Rollback, run)
 def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
     """Keep the stream's lineage, whatever its canary found or would find."""
     where = StreamHome.of(home_folder(home), stream)
-    note_unknown_stream(where)
+    require_known_stream(where)
     typer.echo(promote_lineage(where, approver(by)))

@@ -15,7 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import UNSTAMPED, JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage, examine_active
+from sessionizer.lineage.active import active_lineage, examine_active, require_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.judge import Baseline, CanaryOutcome, CanaryTerms
 from sessionizer.lineage.figures import BatchFigures
@@ -172,9 +172,11 @@ def examine_canary(home: StreamHome) -> CanaryRecord | None:
 def promote_lineage(home: StreamHome, by: str) -> str:
     """Promote the active lineage, which ends its canary, and return a message for the user.
 
-    A running driver learns of it with its next batch. Raises OperationPending if a rollback was begun, and DamagedFile.
+    A running driver learns of it with its next batch. Raises NothingToSave for a stream that never ran,
+    OperationPending if a rollback was begun, and DamagedFile.
     """
     require_no_operation(home)
+    require_lineage(home)
     canary = canary_of_active(home)
     if canary is None:
         return f"the lineage of stream {home.name} is no canary, so it needs no promotion"
