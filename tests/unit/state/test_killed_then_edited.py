@@ -16,6 +16,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
+    OperationStage,
     pending_operation,
     read_operations,
     require_no_operation,
@@ -139,8 +140,9 @@ def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, s
     assert had_changed == (find_changed_lineage(home, record) is not None)
     require_nothing_else_begins(home, scene.verb)
     if had_changed or record.is_past_return:
-        with pytest.raises(OperationPastReturn):
+        with pytest.raises(OperationPastReturn) as refused:
             require_abandonable(home, record)
+        assert refused.value.step == (OperationStage.ACTIVATED if had_changed else record.step)
     else:
         require_abandonable(home, record)
         assert abandon_command("clicks") in " ".join(stays_stopped(record))
@@ -166,6 +168,7 @@ def test_nobody_is_told_to_give_up_what_can_only_be_completed(home: StreamHome, 
     record = Scene.set_up(home, case, step, is_noted=False).kill()
     told = find_unfinished_operation("clicks", record, read_driver(home, epoch_ms()), epoch_ms())
     assert told is not None
+    assert record.pending_error().step == OperationStage.ACTIVATED
     assert abandon_command("clicks") not in told.go_on
     assert abandon_command("clicks") not in " ".join(stays_stopped(record))
 
