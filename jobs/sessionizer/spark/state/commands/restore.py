@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import commits_of
+from sessionizer.home.data_files import newest_version
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
@@ -99,8 +99,9 @@ class RestoreRunner(SparkRunner):
             self.move.remove_copies(operation.permit)
 
     def _versions_now(self) -> dict[str, int]:
-        commits = {each.location: commits_of(folder_at(each.location)) for each in tables_of(self.home, self.manifest)}
-        return {location: max(found) for location, found in commits.items() if found}
+        tables = {each.location for each in tables_of(self.home, self.manifest)}
+        found = {location: newest_version(folder_at(location)) for location in tables}
+        return {location: version for location, version in found.items() if version is not None}
 
     def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
