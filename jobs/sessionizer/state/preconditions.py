@@ -84,7 +84,8 @@ def find_changed_lineage(home: StreamHome, record: OperationRecord) -> str | Non
     if record.lineage_to is None and not record.has_done(OperationStage.STOPPED):
         return None
     active = active_lineage(home)
-    return active if (active or "") != record.lineage_from or _has_given_spec(home, record) else None
+    has_changed = active is not None and (active != record.lineage_from or _has_given_spec(home, record))
+    return active if has_changed else None
 
 
 def _find_completed_approval(
