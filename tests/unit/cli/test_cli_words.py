@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from click import Parameter
-
     from support.processes.fabricated_platform import Platform
 
 
@@ -120,13 +118,12 @@ def commands_of_a_stream(group: TyperGroup, words: tuple[str, ...] = ()) -> Iter
             yield from commands_of_a_stream(command, (*words, name))
         elif any(each.name == "stream" for each in command.params):
             needed = [each for each in command.params if each.required or each.name in {"stream", "key"}]
-            values = (value_of(each) for each in needed)
-            yield (*words, name, *(word for value in values for word in value))
+            yield (*words, name, *(word for each in needed for word in typed(str(each.name), each.opts[0])))
 
 
-def value_of(needed: Parameter) -> tuple[str, ...]:
-    value = {"stream": "clikcs", "against": "."}.get(str(needed.name), "a")
-    return (value,) if needed.param_type_name == "argument" else (needed.opts[0], value)
+def typed(name: str, flag: str) -> tuple[str, ...]:
+    value = {"stream": "clikcs", "against": "."}.get(name, "a")
+    return (flag, value) if flag.startswith("-") else (value,)
 
 
 @pytest.mark.parametrize("words", [*commands_of_a_stream(typer.main.get_group(app))], ids=" ".join)
