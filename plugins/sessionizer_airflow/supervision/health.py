@@ -29,7 +29,7 @@ PROBLEMS: Final = {
 """Problems of which users are alerted, by the rule of a finding that is at least degraded."""
 
 
-def find_problem(health: StreamHealth | None) -> tuple[Problem, UnhealthyPart] | None:
+def find_alarm(health: StreamHealth | None) -> tuple[Problem, UnhealthyPart] | None:
     """Return the first problem of a stream that users are alerted of, with its finding."""
     found = health.findings if health else ()
     return next(
@@ -50,7 +50,7 @@ def examine_health(
         noted = replace(noted, worked_at=max(noted.worked_at, beat.progress_at or beat.at))
     if judged is None:
         return noted
-    found = find_problem(judged) if wanted else None
+    found = find_alarm(judged) if wanted else None
     if found is None and wanted:
         says_nothing = beat is None or (beat.phase is not Phase.IDLE and not beat.input_rows)
         lasts = noted.worked_at <= (noted.since or 0) if noted.ailment is Problem.STALE else says_nothing
@@ -68,7 +68,7 @@ def alert_on_change(
     """Make the alert on a change of the problem, in the words of its finding. None without a change."""
     if before.ailment is after.ailment:
         return None
-    found = find_problem(judged)
+    found = find_alarm(judged)
     if found is None:
         lasted = describe_duration(now_ms - (before.since or now_ms))
         kind, reason, what_to_do = AlertKind.RECOVERED, f"it was {before.ailment} for {lasted}", ""

@@ -115,6 +115,10 @@ def test_the_name_of_an_asset_that_another_dag_has_is_reported_until_it_refers_t
     wait_until(lambda: bool(platform.runs("consumer")), 120, "an event that the stream's asset gives its consumer")
     assert platform.wait_for_end(orphans, platform.run_now(orphans)) == "success"
     assert rule_on_the_page(late) == "working"
+    platform.api.set_paused("consumer", paused=True)
+    platform.run_now("late.stop")
+    wait_until(lambda: not late.look().state.is_live, 60, "the end of its driver")
+    platform.api.set_paused("late.supervise", paused=True)
 
 
 def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:

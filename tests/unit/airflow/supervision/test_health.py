@@ -19,7 +19,7 @@ from sessionizer.fleet.health.judge import judge_health
 from sessionizer.home.clock import MINUTE
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import HealthWatch, examine_health, find_problem
+from sessionizer_airflow.supervision.health import HealthWatch, examine_health, find_alarm
 
 if TYPE_CHECKING:
     from sessionizer.fleet.health.verdict import StreamHealth
@@ -78,7 +78,7 @@ def rest(minutes: int = 12) -> tuple[Sample, ...]:
     ],
 )
 def test_users_are_alerted_of_what_the_judge_finds(found: StreamHealth, problem: Problem | None) -> None:
-    alarming = find_problem(found)
+    alarming = find_alarm(found)
     assert (alarming[0] if alarming else None) is problem
     if problem is not None:
         assert found.word != "healthy"
@@ -106,7 +106,7 @@ def test_a_stale_stream_whose_cause_is_told_has_not_recovered() -> None:
 
 def test_a_hang_is_dealt_with_before_it_is_told() -> None:
     patient = Timeouts(stale_after_ms=SILENCE)
-    assert find_problem(judged(beat(), NOW + 2 * SILENCE, limits=patient)) is None
+    assert find_alarm(judged(beat(), NOW + 2 * SILENCE, limits=patient)) is None
 
 
 def test_people_hear_of_each_change_once_however_many_watches_see_it(
