@@ -64,7 +64,7 @@ class RunningSpec:
 
         A later approval is the next driver's, because this one may have chosen half a minute ago.
         """
-        return LineageSpec(document_of(self.spec), epoch_ms(), self.desired_at)
+        return LineageSpec(document_of(self.spec), epoch_ms(), self.desired_at).follow(self.record)
 
     def lines(self) -> list[str]:
         """Describe the changes and the remark, a line for each. There is none if the stream runs by its file."""
@@ -101,8 +101,9 @@ def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
     """Make the record of a lineage that begins to run by ``spec`` now. It uses up every approval given so far."""
-    desired = examine_desired(home).value
-    return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
+    desired, lineage = examine_desired(home).value, active_lineage(home)
+    record = LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
+    return record.follow(SPEC_FILE.of(home, lineage).require() if lineage else None)
 
 
 def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
@@ -125,7 +126,7 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
         return ()
     if record is None:
         return ()
-    return changes_between(list_decisions(record.document), decisions_of(spec))
+    return changes_between(list_decisions(record.document), decisions_of(record.keep_rescale(spec)))
 
 
 def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
@@ -184,10 +185,11 @@ def _use_file(file: SpecFile, desired: Desired) -> RunningSpec:
 def _reconcile_with_lineage(
     record: LineageSpec, recorded_in: ControlPath, spec: StreamSpec, desired: Desired, *, apply: bool
 ) -> RunningSpec:
-    before = list_decisions(record.document)
+    before, fingerprint = list_decisions(record.document), spec_fingerprint(spec)
+    spec = record.keep_rescale(spec)
     changes = changes_between(before, decisions_of(spec))
     approved = desired.approved if desired.at != record.desired_at else None
-    if changes and (apply or approved == spec_fingerprint(spec)):
+    if changes and (apply or approved == fingerprint):
         return RunningSpec(spec, record, desired.at, before, applied=changes)
     kept, remark = parse_recorded_spec(record.document, recorded_in), EDITED_AGAIN if changes and approved else None
     return RunningSpec(kept, record, desired.at, before, pending=changes, remark=remark)

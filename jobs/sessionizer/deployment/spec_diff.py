@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_text
 from sessionizer.deployment.verdicts.judge import judge_differences
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences, judge_change
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
 from sessionizer.migrations.graph import revisions_before_head
+from sessionizer.stream_spec.decisions import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,37 @@ class SpecDiff:
         pending, revisions = new_migrations(before.spec, now.spec), frozenset(revisions_before_head())
         found = judge_differences(before, now, OpenState(), pending=pending, revisions=revisions)
         return cls(stream, found, tuple(unseen))
+
+    @classmethod
+    def of_one_side(
+        cls,
+        stream: str,
+        before: Mapping[str, Any] | None,
+        now: Mapping[str, Any] | None,
+        unseen: Sequence[str] = (),
+        renamed: str | None = None,
+    ) -> SpecDiff:
+        """Judge a stream that only one checkout has. ``renamed``: a new stream that has all the rest of its spec."""
+        if before is None:
+            added = Change("name", None, stream)
+            found = judge_change(added, "stream added", Verdict.NONE, "it begins without an open session")
+        elif renamed is not None:
+            found = judge_change(
+                Change("name", stream, renamed),
+                "stream renamed",
+                Verdict.INCOMPATIBLE,
+                "another name is another stream",
+                "Keep the name, or drain the stream first",
+            )
+        else:
+            found = judge_change(
+                Change("name", stream, now),
+                "stream removed",
+                Verdict.PARTIAL,
+                "open sessions come into no table, and no driver of it starts",
+                f"To close them, first run {quoted_command('stop', stream, '--drain')}",
+            )
+        return cls(stream, (found,), tuple(unseen))
 
     @property
     def exit_code(self) -> int:

@@ -166,6 +166,7 @@ class UpgradePlan(DigestOfDecided):
             "steps": list(self.steps),
             "rollback": self.rollback,
             "bundle": dict(zip(("before", "now"), self.bundle, strict=True)),
+            "needed": self.changes_something,
             "possible": self.is_possible,
             "digest": self.digest,
         }

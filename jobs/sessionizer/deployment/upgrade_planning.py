@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.airflow_records import bundle_of_watch
 from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns, uncounted_state
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.judge import judge_differences
-from sessionizer.deployment.verdicts.verdict import OpenState
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
+from sessionizer.lineage.kept_spec import keep_rescale
 from sessionizer.migrations.compiled import describe_migration
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import spec_fingerprint
+from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
     from sessionizer.deployment.verdicts.verdict import Difference
@@ -24,12 +26,26 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, request: UpgradeRequest) -> UpgradePlan:
+_SAME: Final = "Spark makes the same of both texts"
+
+
+def plan_upgrade(
+    home: StreamHome,
+    at: tuple[str, int],
+    spec: StreamSpec,
+    request: UpgradeRequest,
+    same_to_spark: frozenset[str] = frozenset(),
+) -> UpgradePlan:
     """Make the plan. ``at``: the lineage and its newest committed batch.
 
-    Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
+    ``same_to_spark``: fields whose SQL is written otherwise and means the same, as Spark found.
+
+    Raises DamagedFile, InvalidSpec for SQL that no driver would run, and MigrationRefused for a declared migration that
+    cannot be applied.
     """
+    check_sql(spec)
     lineage, batch_id = at
+    spec = keep_rescale(home, lineage, spec)
     pending = waiting_migrations(home, lineage, spec)
     before = running_side(home, lineage)
     now = present_side(spec, before)
@@ -49,7 +65,12 @@ def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, reques
         lineage=lineage,
         batch_id=batch_id,
         fingerprint=spec_fingerprint(spec),
-        differences=differences,
+        differences=tuple(
+            replace(each, verdict=Verdict.IN_PLACE, kind="written otherwise", reason=_SAME, remedy="")
+            if each.name in same_to_spark and each.verdict is Verdict.PARTIAL
+            else each
+            for each in differences
+        ),
         request=request,
         migrations=tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending),
         ran_by=describe_programs(before.fingerprint.versions),
@@ -66,7 +87,7 @@ def find_differences(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[
 
     Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
     """
-    before = running_side(home, lineage)
+    before, spec = running_side(home, lineage), keep_rescale(home, lineage, spec)
     return judge_differences(
         before,
         present_side(spec, before),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
 from sessionizer.deployment.verdicts.verdict import Verdict
-from sessionizer.errors import MigrationRefused, SessionizerError
+from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.active import active_lineage
@@ -104,7 +104,7 @@ def find_waiting(home: StreamHome, spec: StreamSpec) -> WaitingUpgrade | None:
         if not _awaited(find_differences(home, lineage, spec)):
             return None
         awaited = _awaited(plan_upgrade(home, (lineage, 0), spec, UpgradeRequest()).differences)
-    except MigrationRefused as error:
+    except (MigrationRefused, InvalidSpec) as error:
         problem = str(error)
         return WaitingUpgrade(stream=home.name, digest=typed_digest({"problem": problem}), problem=problem)
     except SessionizerError:  # the damages of a stream name its lost records

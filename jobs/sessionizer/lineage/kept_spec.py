@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 SinkFolder: TypeAlias = str | None
 """``sink.path`` of a spec. None is the stream's own data."""
@@ -28,13 +29,15 @@ class LineageSpec:
     """The ``document`` of a spec as JSON, and the time ``since`` when the lineage runs by it (epoch ms).
 
     ``desired_at``: time since when the desired state of that moment held (epoch ms). ``former_sinks``: each
-    ``sink.path`` that the lineage ran by before.
+    ``sink.path`` that the lineage ran by before. ``rescaled_over``: the number of key groups in the file when a user
+    rescaled the stream to another one.
     """
 
     document: JsonObject
     since: int = 0
     desired_at: int = 0
     former_sinks: tuple[SinkFolder, ...] = ()
+    rescaled_over: int | None = None
 
     FORMAT: ClassVar[int] = 3
     """Formats 1 and 2 stand beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
@@ -48,19 +51,34 @@ class LineageSpec:
     def to_json(self) -> JsonObject:
         """Return the content of the file."""
         former = list(self.former_sinks)
-        return {"since": self.since, "desired_at": self.desired_at, "spec": self.document, "former_sinks": former}
+        over = {} if self.rescaled_over is None else {"rescaled_over": self.rescaled_over}
+        own = {"since": self.since, "desired_at": self.desired_at, "spec": self.document, "former_sinks": former}
+        return {**own, **over}
+
+    def follow(self, before: LineageSpec | None) -> Self:
+        """Return the record that follows ``before``: a rescale goes on to hold while the key groups stay."""
+        stays = before is not None and before.document.get("key_groups") == self.document.get("key_groups")
+        return replace(self, rescaled_over=before.rescaled_over) if before is not None and stays else self
+
+    def keep_rescale(self, spec: StreamSpec) -> StreamSpec:
+        """Return the file's ``spec`` with the key groups of a rescale, unless their number was edited after it."""
+        if self.rescaled_over != spec.key_groups:
+            return spec
+        return spec.model_copy(update={"key_groups": self.document.get("key_groups", spec.key_groups)})
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Parse the content of the file. Raises ValueError."""
         document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
-        former = value.get("former_sinks", [])
+        former, over = value.get("former_sinks", []), value.get("rescaled_over")
         if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
             raise UnfitValue("it lacks the spec, or what belongs to it")
         if not (isinstance(former, list) and all(folder is None or isinstance(folder, str) for folder in former)):
             raise UnfitValue("its former_sinks are no list of folders")
+        if not (over is None or isinstance(over, int)):
+            raise UnfitValue("its rescaled_over is no number")
         _require_shape(document)
-        return cls(document, since, desired_at, tuple(former))
+        return cls(document, since, desired_at, tuple(former), over)
 
 
 def _require_shape(document: Mapping[str, Any]) -> None:
@@ -78,6 +96,12 @@ def _require_shape(document: Mapping[str, Any]) -> None:
 
 
 SPEC_FILE: Final = LineageFile("spec.json", LineageSpec)
+
+
+def keep_rescale(home: StreamHome, lineage: str | None, spec: StreamSpec) -> StreamSpec:
+    """Return the file's ``spec`` as ``lineage`` goes on by it (``LineageSpec.keep_rescale``). Raises DamagedFile."""
+    record = SPEC_FILE.of(home, lineage).require() if lineage else None
+    return spec if record is None else record.keep_rescale(spec)
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:

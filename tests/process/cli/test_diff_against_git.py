@@ -66,3 +66,31 @@ def test_an_unusable_ref_is_refused_with_a_code_of_its_own(specs: Path, ref: str
     found = diff(specs, f"--against={ref}")
     assert found.returncode == 2
     assert "git ref" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("streams", "kinds", "code"),
+    [
+        (["clicks", "visits"], {"clicks": None, "visits": "stream added"}, 0),
+        (["visits"], {"clicks": "stream renamed", "visits": "stream added"}, 11),
+        ([], {"clicks": "stream removed"}, 10),
+    ],
+)
+def test_a_spec_that_came_or_went_is_a_difference(
+    specs: Path, streams: list[str], kinds: dict[str, str | None], code: int
+) -> None:
+    text = yaml.safe_load((specs / "clicks.yaml").read_text())
+    (specs / "clicks.yaml").unlink()
+    for name in streams:
+        (specs / f"{name}.yaml").write_text(yaml.safe_dump({**text, "name": name}))
+    found = diff(specs, "--against", "HEAD", "--json")
+    assert found.returncode == code, found.stderr
+    told = json.loads(found.stdout)
+    assert {each["stream"]: next((one["kind"] for one in each["differences"]), None) for each in told} == kinds
+
+
+def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
+    folder = REPOSITORY / "dags" / "streams"
+    found = diff(folder, "clicks", "--against", str(folder), "--json")
+    assert found.returncode == 0, found.stderr
+    assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]

@@ -18,6 +18,7 @@ from sessionizer.control.records.operation_record import read_operations
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.approval import approve_spec
+from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts.engine import STATE
 from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
@@ -33,7 +34,7 @@ from sessionizer.lineage.fingerprint import (
     present_fingerprint,
     write_fingerprint,
 )
-from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
@@ -91,7 +92,6 @@ def typed(home: StreamHome, verb: str, folder: Path, *options: str) -> Result:
 
 def plan(home: StreamHome, folder: Path, *options: str) -> dict[str, Any]:
     result = typed(home, "upgrade", folder, "--json", *options)
-    assert result.exception is None, result.output
     told: dict[str, Any] = json.loads(result.stdout)
     return told
 
@@ -246,9 +246,46 @@ def test_an_approved_plan_that_is_impossible_says_why_once(home: StreamHome, lin
     folder = write_spec(home, source={**clicks_spec()["source"], "path": "elsewhere"})
     told: dict[str, Any] = json.loads(typed(home, verb, folder, "--json").stdout)
     shown = typed(home, verb, folder)
-    assert (shown.exception, shown.output.count("sessionizer switch clicks")) == (None, 1)
+    assert (shown.exit_code, shown.output.count("sessionizer switch clicks")) == (InvalidSpec.exit_code, 1)
     refused = typed(home, verb, folder, "--approve", told["digest"])
     assert isinstance(refused.exception, InvalidSpec)
     assert "sessionizer switch clicks" in str(refused.exception)
     assert "sessionizer switch clicks" not in refused.output
     assert json.loads(typed(home, verb, folder, "--approve", told["digest"], "--json").stdout) == told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        mapping(key="nowhere"),
+        mapping(payload={"page": "uuid()"}),
+        {"source": {"format": "delta", "path": "feed"}},
+        mapping(payload={**clicks_spec()["mapping"]["payload"], "page": "cast(page as int)"}),
+    ],
+    ids=["unknown column", "varying", "incompatible source", "incompatible type"],
+)
+@pytest.mark.parametrize("options", [(), ("--json",), ("--deep",)])
+def test_nothing_is_offered_that_would_be_refused(
+    home: StreamHome, lineage: str, changes: dict[str, Any], options: tuple[str, ...]
+) -> None:
+    assert lineage
+    found = typed(home, "upgrade", write_spec(home, **changes), *options)
+    assert isinstance(found.exception, InvalidSpec) or found.exit_code == InvalidSpec.exit_code, found.output
+    assert "--approve" not in found.output
+
+
+def test_a_rescale_holds_until_the_file_is_edited(home: StreamHome, lineage: str) -> None:
+    record = SPEC_FILE.of(home, lineage).require()
+    assert record is not None
+    in_file = record.document["key_groups"]
+    rescaled = LineageSpec({**record.document, "key_groups": 8}, 1, rescaled_over=in_file)
+    SPEC_FILE.of(home, lineage).write(rescaled)
+    told = plan(home, write_spec(home))
+    assert (told["needed"], told["differences"]) == (False, [])
+    told = plan(home, write_spec(home, trigger_interval="2 seconds"))
+    assert [each["name"] for each in told["differences"]] == ["trigger_interval"]
+    spec = StreamSpec.model_validate({"name": "clicks", **clicks_spec(), "trigger_interval": "2 seconds"})
+    after = new_record(home, rescaled.keep_rescale(spec))
+    assert (after.document["key_groups"], after.rescaled_over) == (8, in_file)
+    told = plan(home, write_spec(home, key_groups=12))
+    assert [each["name"] for each in told["differences"]] == ["key_groups"]

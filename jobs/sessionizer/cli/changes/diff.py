@@ -16,7 +16,6 @@ import typer
 from sessionizer.cli.places import AsJson, StreamOrAll, Streams, specs_folder
 from sessionizer.deployment.checkout import LOCK, PACKAGE, SPECS, Checkout
 from sessionizer.deployment.spec_diff import NOTHING, SpecDiff
-from sessionizer.errors import UnknownStream
 from sessionizer.stream_spec.loading.folder import survey_streams
 
 if TYPE_CHECKING:
@@ -45,8 +44,9 @@ def diff(
     present = _checkout_around(folder)
     with _other_checkout(against, folder) as other:
         unseen = (*_UNSEEN, *(() if present.has_code and other.has_code else _UNSEEN_CODE))
-        names = [stream] if stream else sorted(survey_streams(folder).specs)
-        found = [SpecDiff.between(name, *_sides(other, present, name), unseen) for name in names]
+        ours, theirs = set(survey_streams(folder).specs), set(survey_streams(other.specs).specs)
+        names = [stream] if stream else sorted(ours | theirs)
+        found = [_compare(other, present, name, (ours, theirs), unseen) for name in names]
     if as_json:
         typer.echo(json.dumps([each.to_json() for each in found], indent=1))
     else:
@@ -54,14 +54,20 @@ def diff(
     raise typer.Exit(max((each.exit_code for each in found), default=NOTHING))
 
 
-def _sides(other: Checkout, present: Checkout, name: str) -> tuple[Side, Side]:
-    """Return both sides of a stream. A stream that the other checkout lacks is new and differs in nothing."""
-    now = present.side(name)
-    try:
-        before = other.side(name)
-    except UnknownStream:
-        return now, now
-    return (before, now) if present.has_code and other.has_code else (before, _hide_code(now, before))
+def _compare(
+    other: Checkout, present: Checkout, name: str, names: tuple[set[str], set[str]], unseen: tuple[str, ...]
+) -> SpecDiff:
+    """Compare a stream of one checkout or of both. Raises UnknownStream if neither has it, InvalidSpec."""
+    ours, theirs = names
+    if name in ours - theirs:
+        return SpecDiff.of_one_side(name, None, present.side(name).spec, unseen)
+    if name in theirs - ours:
+        gone = other.side(name).spec
+        renamed = (new for new in sorted(ours - theirs) if {**present.side(new).spec, "name": name} == gone)
+        return SpecDiff.of_one_side(name, gone, None, unseen, renamed=next(renamed, None))
+    before, now = other.side(name), present.side(name)
+    has_code = present.has_code and other.has_code
+    return SpecDiff.between(name, before, now if has_code else _hide_code(now, before), unseen)
 
 
 def _hide_code(now: Side, before: Side) -> Side:
@@ -78,7 +84,7 @@ def _checkout_around(folder: Path) -> Checkout:
 @contextmanager
 def _other_checkout(against: str, folder: Path) -> Iterator[Checkout]:
     if Path(against).is_dir():
-        yield Checkout(Path(against))
+        yield _checkout_around(Path(against))
         return
     with tempfile.TemporaryDirectory(prefix="sessionizer-diff-") as place:
         _extract(against, folder, Path(place))

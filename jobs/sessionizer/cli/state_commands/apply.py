@@ -25,6 +25,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.launch.installation import require_driver_loads
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import keep_rescale
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import Prove
 from sessionizer.state.commands.upgrade import Upgrade
@@ -32,7 +33,9 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 
 if TYPE_CHECKING:
     from sessionizer.cli.state_commands.shared_options import Shared
+    from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
     from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -42,7 +45,8 @@ NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the str
 def run(command: Apply, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
-    spec, on_copy = stream_spec(shared.streams, stream), command.request.on_copy
+    spec = keep_rescale(where, active_lineage(where), stream_spec(shared.streams, stream))
+    on_copy = command.request.on_copy
     pending = None if on_copy else find_begun(where, command.name)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
@@ -58,6 +62,8 @@ def run(command: Apply, shared: Shared) -> None:
         runner = ApplyRunner(spark=spark, home=where, say=say, command=command, spec=spec, savepoints=savepoints)
         plan = None if pending else retry_late_worker(runner.look, say)
         if not (typed.goes_on(pending) if pending else plan and typed.take_up(plan) and plan.is_needed):
+            if plan is not None:
+                _end_if_refused(plan, shared)
             return
         if plan is not None and Prove() in plan.steps:
             prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
@@ -85,14 +91,22 @@ def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: Stream
         note_edited_file(where, spec)
         return True
     is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
-    if plan.is_possible and not is_shown_only:
+    waits_for_deep = isinstance(command, Upgrade) and command.deep and plan.is_needed and not plan.decision.refused
+    if waits_for_deep or (plan.is_possible and not is_shown_only):
         is_approved(where, shared.approve, plan)
         return False
     if typed.take_up(plan):
         plan.require_possible()
+    _end_if_refused(plan, shared)
     if plan.is_possible and not shared.as_json:
         typer.echo(f"  {NOT_LOOKED_AT}")
     return True
+
+
+def _end_if_refused(plan: Plan[UpgradePlan], shared: Shared) -> None:
+    """End with the code of the refusal, unless the plan is kept for a process elsewhere, which reads it there."""
+    if plan.decision.refused and plan.refusal is not None and shared.keep_plan is None:
+        raise typer.Exit(plan.refusal.exit_code)
 
 
 apply = command_line(Apply, run)

@@ -47,7 +47,7 @@ def run(command: Rescale, shared: Shared) -> None:
             if KEY_GROUPS in spec.model_fields_set
             else f"nothing, so {count_text(in_file, 'key group')}"
         )
-        say(f"note: its file says {says}. Write {KEY_GROUPS}: {now.key_groups} there, or the next --apply is refused")
+        say(f"note: its file says {says}. The rescale holds until that number is edited")
 
 
 rescale = command_line(Rescale, run)

@@ -61,6 +61,18 @@ def check_type(rows: DataFrame, field: str, sql: str) -> DataType:
     return found
 
 
+def is_same_expression(rows: DataFrame, one: str, other: str) -> bool:
+    """Whether Spark analyses two texts over ``rows`` to the same expression of the same type. In doubt they differ."""
+    scope = Scope({column.name: column.dataType.simpleString() for column in rows.schema})
+    if any(refuse_sql(sql, scope) is not None for sql in (one, other)):
+        return False
+    try:
+        first, second = (rows.select(F.expr(sql).alias(_CHECKED)) for sql in (one, other))
+        return first.schema == second.schema and first.sameSemantics(second)
+    except (ParseException, AnalysisException, JavaError):
+        return False
+
+
 def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
     """Return the type of ``sql``, which Arrow and Delta must both be able to keep.
 

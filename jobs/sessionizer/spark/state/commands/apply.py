@@ -21,7 +21,9 @@ from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_spec
+from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
+from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.continuity import half_written_batch
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
@@ -47,7 +49,7 @@ from sessionizer.stream_spec.decisions import changes_between, decisions_of, lis
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sessionizer.control.execution import Step
     from sessionizer.control.records.operation_record import OperationRecord
@@ -87,7 +89,7 @@ class ApplyRunner(SparkRunner):
         """
         committed = self._committed()
         plan = self._plan_of(committed)
-        if plan.is_possible:
+        if plan.is_needed and not plan.decision.refused:
             self._found = committed, self._examined(committed, self._migrated(committed, self._left.seeds))
         return plan
 
@@ -205,7 +207,17 @@ class ApplyRunner(SparkRunner):
 
     def _plan_of(self, committed: CommittedBatch) -> Plan[UpgradePlan]:
         at = (committed.lineage, committed.batch_id)
-        return self.command.plan(plan_upgrade(self._left, at, self.spec, self.command.request))
+        same = frozenset(self._same_to_spark(committed))
+        return self.command.plan(plan_upgrade(self._left, at, self.spec, self.command.request, same))
+
+    def _same_to_spark(self, committed: CommittedBatch) -> Iterator[str]:
+        """Yield the expressions of the mapping that are only written otherwise, over a source that did not change."""
+        changes = changes_between(list_decisions(committed.spec), decisions_of(self.spec))
+        written = [each for each in changes if each.field.startswith("mapping.") and each.before and each.now]
+        if written and not any(each.field.startswith("source.") for each in changes):
+            limit = self.spec.rules.max_event_bytes
+            rows = read_source(self.spark, self.spec.source, self._left.platform, limit, stream=True)
+            yield from (each.field for each in written if is_same_expression(rows, each.before, each.now))
 
     def _migrated(self, committed: CommittedBatch, folder: DataPath) -> MigratedEvents | None:
         pending = waiting_migrations(self._left, committed.lineage, self.spec)

@@ -49,7 +49,7 @@ class RescaleRunner(SparkRunner):
             self.spark,
             self.home,
             committed,
-            LineageSpec(document, now, kept.desired_at if kept else 0),
+            LineageSpec(document, now, kept.desired_at if kept else 0, rescaled_over=self.key_groups),
             Origin(self.command.name, now, committed.lineage, committed.batch_id),
         )
         self.begin(spec, examine(self.spark, spec, self.home.platform), decision.now.partitions, transfer, operation)

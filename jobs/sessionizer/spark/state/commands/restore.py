@@ -10,9 +10,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.roots import folder_at
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
-from sessionizer.lineage.kept_spec import KeptTypes, LineageSpec
+from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, LineageSpec
 from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
@@ -105,6 +106,8 @@ class RestoreRunner(SparkRunner):
 
     def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
+        active = active_lineage(self.home)
+        before = SPEC_FILE.of(self.home, active).require() if active else None
         excluded_ranges = self.plan.decision.decision.excluded_ranges
         return StateTransfer(
             origin=Origin(
@@ -116,7 +119,7 @@ class RestoreRunner(SparkRunner):
                 left=operation.record.lineage_from,
                 tables=operation.note_tables(self._versions_now()),
             ),
-            spec=LineageSpec(dict(manifest.spec), now),
+            spec=LineageSpec(dict(manifest.spec), now).follow(before),
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),
             watermark_ms=manifest.watermark_ms,
             offset=manifest.position.offset,
