@@ -40,7 +40,7 @@ class SpecDiff:
         return cls(stream, found, tuple(unseen))
 
     @classmethod
-    def of_one_side(
+    def come_or_gone(
         cls,
         stream: str,
         before: Mapping[str, Any] | None,

@@ -60,11 +60,11 @@ def _compare(
     """Compare a stream of one checkout or of both. Raises UnknownStream if neither has it, InvalidSpec."""
     ours, theirs = names
     if name in ours - theirs:
-        return SpecDiff.of_one_side(name, None, present.side(name).spec, unseen)
+        return SpecDiff.come_or_gone(name, None, present.side(name).spec, unseen)
     if name in theirs - ours:
         gone = other.side(name).spec
         renamed = (new for new in sorted(ours - theirs) if {**present.side(new).spec, "name": name} == gone)
-        return SpecDiff.of_one_side(name, gone, None, unseen, renamed=next(renamed, None))
+        return SpecDiff.come_or_gone(name, gone, None, unseen, renamed=next(renamed, None))
     before, now = other.side(name), present.side(name)
     has_code = present.has_code and other.has_code
     return SpecDiff.between(name, before, now if has_code else _hide_code(now, before), unseen)
