@@ -34,10 +34,11 @@ from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
+from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.names import mint_id
+from sessionizer.home.names import check_identifier, mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -83,11 +84,12 @@ def create(  # noqa: PLR0913  one parameter per option
     """Save the open events after a committed batch. Without --stop the stream is not touched, and may run on."""
     where = stream_home(home, stream, data)
     require_known_stream(where, streams)
+    name = check_identifier("savepoint", id) if id else mint_id(epoch_ms())  # a failed try is repeated under it
+    require_no_operation(where)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     check = _check_of_stop(where) if stopping else lambda: None
     live = read_driver(where, epoch_ms()).state.is_live
-    name = id or mint_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
     lineage = read_committed_batch(where, batch).lineage  # reports an error before Spark starts
     if live and not hurry:

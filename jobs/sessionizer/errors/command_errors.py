@@ -52,6 +52,18 @@ class OperationPending(TerminalError):
         return f"run the command that `sessionizer status` shows: it resumes where it was{given_up}"
 
 
+class StreamChanged(TerminalError):
+    """A command has moved ``stream`` from lineage ``was`` to lineage ``now`` while its state was read."""
+
+    exit_code = 69
+    title = "a command changed the stream meanwhile"
+    remedy = "run the same command again: it reads the new lineage. Nothing was changed"
+
+    def __init__(self, stream: str, was: str, now: str) -> None:
+        self.stream, self.was, self.now = stream, was, now
+        super().__init__(f"a command moved stream {stream!r} from lineage {was} to {now} meanwhile")
+
+
 class OperationPastReturn(TerminalError):
     """The operation ``verb`` of ``stream`` has reached ``step``. It can only be completed, by ``command``."""
 

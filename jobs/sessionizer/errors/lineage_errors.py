@@ -61,7 +61,7 @@ class EngineChanged(TerminalError):
 class UpgradeWaits(TransientError):
     """``lineage`` of ``stream`` runs by release ``kept``. A restart must not take ``now``, which is installed."""
 
-    exit_code = 66
+    exit_code = 70
     title = "an upgrade waits"
     remedy = (
         "run `sessionizer upgrade …` and approve its plan. Or install the release of the lineage in an environment "

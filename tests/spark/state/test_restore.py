@@ -5,6 +5,7 @@ The ordinary run has two restores of one stream, one of them killed, in `test_hi
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,23 +20,27 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     require_no_operation,
 )
-from sessionizer.errors import OperationPending, UnusableSavepoint
+from sessionizer.errors import OperationPending, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree
 from sessionizer.home.savepoint_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
 from sessionizer.spark.state.commands import restore
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.restore_planning import path_of, plan_restore
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of
+from sessionizer.state.lineages.path import path_to
 from sessionizer.state.savepoints.data_digest import digest_files, require_undamaged
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
+from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from support.expected.landed import landed
+from sessionizer.state.savepoints.schedule import judge_stream
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of, landed
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
@@ -190,11 +195,62 @@ def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
     assert restored.stage.lineage == restored.before
     with pytest.raises(OperationPending):
         require_no_operation(home)
+    asked = SavepointRequest(home.savepoints, "tests", "between")
+    with pytest.raises(OperationPending):  # the tables may be without rows of its batch
+        make_native_savepoint(home, read_committed_batch(home), asked, lambda _: None)
+    assert not judge_stream(home, 1, epoch_ms(), native=True).due
     record = restored.restore()
     assert [each.id for each in read_operations(home)] == [record.id]
     require_no_operation(home)
     drain(restored.spark, restored.stage)
     restored.assert_exact()
+
+
+def test_a_savepoint_that_a_restore_overtook_is_not_completed(restored: Restored) -> None:
+    """Its table versions are those with its batch, and no user restores to a state that was left meanwhile."""
+    home = restored.stage.stream_home
+    asked = SavepointRequest(home.savepoints, "tests", "overtaken")
+
+    def restore_meanwhile(step: str) -> None:
+        if step == "state":
+            restored.restore()
+
+    with pytest.raises(StreamChanged) as caught:
+        make_savepoint(restored.spark, home, read_committed_batch(home), asked, restore_meanwhile)
+    assert (caught.value.was, caught.value.now) == (restored.before, restored.stage.lineage)
+    with pytest.raises(UnusableSavepoint):
+        complete_savepoint(home.savepoints, "overtaken", epoch_ms())
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+def test_a_savepoint_of_a_lineage_that_the_home_does_not_know_keeps_its_rows(
+    restored: Restored, tmp_path: Path
+) -> None:
+    """The records are put back from a backup of before the lineage began. Then its path is only in the savepoint."""
+    home, spark = restored.stage.stream_home, restored.spark
+    backup = tmp_path / "backup"
+    shutil.copytree(opened(home.control), backup)
+    second = restored.restore().lineage_to
+    assert second
+    catch_up(spark, restored.stage)
+    then = restored.batches(restored.files)
+    made = make_savepoint(
+        spark, home, read_committed_batch(home), SavepointRequest(home.savepoints, "tests", "of_second"), lambda _: None
+    )
+    assert [segment.lineage for segment in made.path] == [restored.before, second]
+    shutil.rmtree(opened(home.control))
+    shutil.copytree(backup, opened(home.control))
+    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "of_second", epoch_ms())
+    with pytest.raises(UnusableSavepoint):
+        path_of(replace(made, path=()), origins_of(home))
+    third = restored.restore("20261123T090000-abc123").lineage_to
+    assert third
+    assert path_to(third, None, origins_of(home))[:-1] == made.path
+    drain(spark, restored.stage)
+    files = restored.files
+    since = batches_of(CheckpointLog(restored.stage.checkpoint).committed()[1:], files)
+    assert_landed(restored.stage, [*then, *since], [row for name in sorted(files) for row in files[name]])
 
 
 @pytest.mark.long

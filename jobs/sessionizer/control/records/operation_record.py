@@ -159,13 +159,14 @@ def pending_operation(home: StreamHome) -> OperationRecord | None:
     return next((record for record in read_operations(home) if record.outcome is None), None)
 
 
-def require_no_operation(home: StreamHome) -> None:
-    """Raise OperationPending while an operation is not over.
+def require_no_operation(home: StreamHome, own: str = "") -> None:
+    """Raise OperationPending while an operation other than the ``own`` one is not over.
 
-    Raises also DamagedFile, ControlUnreachable.
+    Until then the tables may be between two paths: rows of one are deleted, and the lineage of the other is not active.
+    What reads the position of the tables calls this before and after. Raises also DamagedFile, ControlUnreachable.
     """
     pending = pending_operation(home)
-    if pending is not None:
+    if pending is not None and pending.id != own:
         raise pending.pending_error()
 
 

@@ -17,6 +17,7 @@ from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.unstarted import find_change_in_place
+from sessionizer.state.lineages.path import Segment
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -31,6 +32,7 @@ class Origin(JsonRecord):
     The batch is ``batch_id`` of the lineage ``parent``. A seed takes nothing from a batch (``NO_BATCH``): ``parent`` is
     the lineage that it replaces, if any. ``left``: the lineage that was active before a restore. Other commands leave
     the parent. ``tables``: the newest version of each table before the restore deleted rows, by its location.
+    ``path``: to ``parent``, without it, if the home has no record of that one.
     """
 
     verb: str
@@ -40,6 +42,7 @@ class Origin(JsonRecord):
     savepoint: str | None = None
     left: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
+    path: tuple[Segment, ...] = ()
 
     @property
     def before(self) -> str | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sessionizer.home.json_record import JsonRecord
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,7 +21,7 @@ BEFORE_THE_FIRST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(JsonRecord):
     """The batches of ``lineage`` up to and with ``until``. None means all of them, also future ones."""
 
     lineage: str
@@ -50,6 +52,7 @@ def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None
     """Return the path that ends with ``lineage`` after its batch ``until``. None means after its newest batch.
 
     ``origins``: of every lineage of the stream. A seed takes no batch of its parent over: its path begins with itself.
+    A lineage whose parent has no record, because the home was put back from a backup, notes the path before it.
     """
     path = [Segment(lineage, until)]
     seen = {lineage}
@@ -59,7 +62,10 @@ def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None
             break
         path.append(Segment(origin.parent, origin.batch_id))
         seen.add(origin.parent)
-        origin = origins.get(origin.parent)
+        if origin.parent not in origins:
+            path.extend(reversed(origin.path))
+            break
+        origin = origins[origin.parent]
     return tuple(reversed(path))
 
 

@@ -19,6 +19,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.committed_batch import Position
+from sessionizer.state.lineages.path import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
@@ -101,8 +102,10 @@ class Manifest(JsonRecord):
     never. A native savepoint was not counted: it has neither ``counts`` nor ``earliest_due_ms``.
 
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
-    stream ran. ``source_ids``: of the topics that were read. ``migrations``: those that the open events have had. Both
-    are empty in savepoints of earlier releases.
+    stream ran. ``source_ids``: of the topics that were read. ``migrations``: those that the open events have had.
+    ``path``: the batches whose rows the tables hold for this state, which a home without records of its lineages
+    needs. ``excluded_ranges``: of the source, as the lineage's ``left_out.json`` has them. These four are empty in
+    savepoints of earlier releases.
     """
 
     id: str
@@ -129,6 +132,8 @@ class Manifest(JsonRecord):
     former_sinks: tuple[FormerSink, ...] = field(default_factory=tuple)
     source_ids: Mapping[str, str] = field(default_factory=dict)
     migrations: tuple[AppliedMigration, ...] = field(default_factory=tuple)
+    path: tuple[Segment, ...] = ()
+    excluded_ranges: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def versions(self) -> Mapping[tuple[str | None, str], int | None]:

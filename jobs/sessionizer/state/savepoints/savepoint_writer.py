@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
+from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.errors import BatchOutrun, SessionizerError, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_access import data_exists, is_folder
 from sessionizer.home.data_files import remove_tree
@@ -16,11 +17,14 @@ from sessionizer.home.disk.disk_space import first_line, unwritable
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import read_applied
+from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.table_log import version_with_batch
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.listing import examine_savepoint
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
 class SavepointRequest:
     """A user's request: a savepoint ``id`` (None: generated) in ``folder``. ``live``: the stream may run meanwhile.
 
-    ``with_rows``: whether a canonical one has its open events as typed rows too, which other programs read.
+    ``with_rows``: whether a canonical one has its open events as typed rows too, which other programs read. ``within``:
+    id of the operation that makes it, which has the lease.
     """
 
     folder: DataPath
@@ -56,17 +61,24 @@ class SavepointRequest:
     id: str | None = None
     live: bool = True
     with_rows: bool = True
+    within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SavepointWriter:
-    """A savepoint of ``stream`` that is being made at ``home``. ``after`` is called with each finished step."""
+    """A savepoint of ``stream`` that is being made at ``home``. ``after`` is called with each finished step.
+
+    The versions of the tables are taken together with the batch, when it begins: a command that runs meanwhile deletes
+    rows, and would leave a version without those of the batch.
+    """
 
     stream: StreamHome
     committed: CommittedBatch
     home: SavepointHome
     asked: SavepointRequest
     after: Callable[[str], None]
+    _sinks: tuple[SinkTable, ...] = field(default=(), init=False)
+    _former_sinks: tuple[FormerSink, ...] = field(default=(), init=False)
 
     @classmethod
     def of(
@@ -81,7 +93,8 @@ class SavepointWriter:
 
         Returns the manifest if it is complete.
 
-        Raises UnusableSavepoint if another process makes or removes it, UnwritablePath, DiskFull.
+        Raises OperationPending while a command has the stream, UnusableSavepoint if another process makes or removes
+        it, UnwritablePath, DiskFull.
         """
         home = self.home
         if is_folder(home.root):
@@ -95,6 +108,9 @@ class SavepointWriter:
                 remove_tree(home.root)
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
+        self._require_settled()
+        self._sinks, self._former_sinks = tuple(self._read_sinks()), tuple(self._read_former_sinks())
+        self._require_settled()
         write_data_record(home.begun, UseMark.now(self.asked.why))
         if data_exists(home.condemned):  # looked for after: a removal looks for our mark after it has written its own
             raise UnusableSavepoint(home.id, "it is being removed")
@@ -111,11 +127,23 @@ class SavepointWriter:
             write_data_record(self.home.failed, SavepointFailure(epoch_ms(), first_line(cause)))
             raise cause from error
 
+    def _require_settled(self) -> None:
+        """Raise OperationPending or StreamChanged if a command changes, or has changed, what the savepoint is of."""
+        require_no_operation(self.stream, self.asked.within)
+        active = active_lineage(self.stream)
+        if not self.asked.within and active != self.committed.lineage:
+            raise StreamChanged(self.stream.name, self.committed.lineage, active or "none")
+
     def complete(
         self, kind: SavepointKind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
     ) -> Manifest:
-        """Write the manifest. ``versions``: of programs used beyond this process. Raises UnwritablePath, DiskFull."""
+        """Write the manifest. ``versions``: of programs used beyond this process.
+
+        Raises OperationPending, StreamChanged, UnwritablePath, DiskFull.
+        """
+        self._require_settled()
         committed = self.committed
+        excluded = read_excluded_ranges(self.stream, committed.lineage)
         manifest = Manifest(
             id=self.home.id,
             kind=kind,
@@ -133,14 +161,16 @@ class SavepointWriter:
             payload_types=committed.kept.payload,
             position=committed.position,
             watermark_ms=committed.watermark_ms,
-            sinks=tuple(self._sinks()),
+            sinks=self._sinks,
             counts=counts,
             earliest_due_ms=earliest_due_ms,
             fingerprint=replace(present_fingerprint(versions), configuration=committed.settings),
             files=tuple(data_files(self.home)),
-            former_sinks=tuple(self._former_sinks()),
+            former_sinks=self._former_sinks,
             source_ids=read_source_ids(self.stream, committed.lineage),
             migrations=read_applied(self.stream, committed.lineage),
+            path=path_to(committed.lineage, committed.batch_id, origins_of(self.stream)),
+            excluded_ranges=excluded.to_json() if excluded else {},
         )
         write_manifest(self.home, manifest)
         add_mark(self.stream, self._mark(manifest))
@@ -165,11 +195,11 @@ class SavepointWriter:
             return error
         return BatchOutrun(self.stream.name, committed.batch_id, first_line(error))
 
-    def _sinks(self) -> list[SinkTable]:
+    def _read_sinks(self) -> list[SinkTable]:
         places = self.stream.streamed_locations(self.committed.spec["sink"]["path"])
         return [SinkTable(name, place, self._version(place)) for name, place in places.items()]
 
-    def _former_sinks(self) -> list[FormerSink]:
+    def _read_former_sinks(self) -> list[FormerSink]:
         """Return the tables in folders that the stream wrote to before ``sink.path`` was changed."""
         now = self.committed.spec["sink"]["path"]
         folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]

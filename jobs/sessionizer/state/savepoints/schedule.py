@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.lineage.active import active_lineage
@@ -79,6 +80,9 @@ def judge_stream(home: StreamHome, every_ms: int, now: int, *, native: bool = Fa
     counting = [manifest for manifest in _complete(found) if native or manifest.kind is SavepointKind.CANONICAL]
     newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
+    pending = pending_operation(home)
+    if pending is not None:
+        return Judgement(due=False, because=f"its {pending.verb} is not over")
     return judge_schedule(every_ms, newest_reached(home), newest, making=making, now=now)
 
 

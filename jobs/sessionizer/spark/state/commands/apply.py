@@ -185,7 +185,12 @@ class ApplyRunner(SparkRunner):
         name = self.command.name
         # the stream waits meanwhile, and typed rows are most of a savepoint's time
         asked = SavepointRequest(
-            self.savepoints, f"before {name} {operation}", f"{name}-{operation}", live=False, with_rows=False
+            self.savepoints,
+            f"before {name} {operation}",
+            f"{name}-{operation}",
+            live=False,
+            with_rows=False,
+            within=operation,
         )
         if isinstance(step, CopyCheckpoint):
             made = make_native_savepoint(self.home, committed, asked, lambda _: None)

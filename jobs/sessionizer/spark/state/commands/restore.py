@@ -18,10 +18,16 @@ from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.restores.restore_planning import can_lead_back, changes_of, replay_now, tables_of
+from sessionizer.spark.state.restores.restore_planning import (
+    can_lead_back,
+    changes_of,
+    path_of,
+    replay_now,
+    tables_of,
+)
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
 from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
-from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.savepoints.manifest import read_saved_spec
 
@@ -104,21 +110,27 @@ class RestoreRunner(SparkRunner):
         found = {location: newest_version(folder_at(location)) for location in tables}
         return {location: version for location, version in found.items() if version is not None}
 
+    def _origin(self, now: int, operation: Operation) -> Origin:
+        """Return the origin of the new lineage, with the path to the savepoint's one if the home lacks its record."""
+        manifest, origins = self.manifest, origins_of(self.home)
+        return Origin(
+            self.command.name,
+            now,
+            manifest.lineage,
+            manifest.batch_id,
+            manifest.id,
+            left=operation.record.lineage_from,
+            tables=operation.note_tables(self._versions_now()),
+            path=() if manifest.lineage in origins else path_of(manifest, origins)[:-1],
+        )
+
     def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
         active = active_lineage(self.home)
         before = SPEC_FILE.of(self.home, active).require() if active else None
         excluded_ranges = self.plan.decision.decision.excluded_ranges
         return StateTransfer(
-            origin=Origin(
-                self.command.name,
-                now,
-                manifest.lineage,
-                manifest.batch_id,
-                manifest.id,
-                left=operation.record.lineage_from,
-                tables=operation.note_tables(self._versions_now()),
-            ),
+            origin=self._origin(now, operation),
             spec=LineageSpec(dict(manifest.spec), now).follow(before),
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),
             watermark_ms=manifest.watermark_ms,

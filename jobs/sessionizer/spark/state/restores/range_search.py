@@ -13,7 +13,12 @@ from sessionizer.home.data_files import commits_of, list_added_files, read_actio
 from sessionizer.home.platform_home import resolve_place
 from sessionizer.home.roots import folder_at, is_uri
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.excluded_ranges import Records, read_excluded_ranges
+from sessionizer.lineage.excluded_ranges import (
+    NOTHING_EXCLUDED,
+    ExcludedRanges,
+    Records,
+    read_excluded_ranges,
+)
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
@@ -57,7 +62,8 @@ def resolve_ranges(
     """
     looking = _Looking(spark, home, savepoint, manifest)
     found = [looking.found(each) for each in dict.fromkeys(typed)]
-    carried = read_excluded_ranges(home, manifest.lineage)
+    saved = ExcludedRanges.from_json(manifest.excluded_ranges) if manifest.excluded_ranges else NOTHING_EXCLUDED
+    carried = read_excluded_ranges(home, manifest.lineage).and_also(saved.ranges)
     ranges = [each for some, _ in found for each in some]
     return combine_ranges(carried, ranges, [remark for _, remarks in found for remark in remarks])
 

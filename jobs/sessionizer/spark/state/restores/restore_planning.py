@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_access import data_exists
 from sessionizer.home.data_files import commits_of
 from sessionizer.home.names import STREAMED
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.path import Path
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
@@ -124,8 +127,22 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
     origins, active = origins_of(home), require_lineage(home)
-    target = path_to(manifest.lineage, manifest.batch_id, origins)
-    return changes_to(target, path_to(active, None, origins), origins)
+    return changes_to(path_of(manifest, origins), path_to(active, None, origins), origins)
+
+
+def path_of(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
+    """Return the path of the savepoint's state. ``origins``: of the lineages that the home knows.
+
+    Raises UnusableSavepoint for one of an earlier release, which has no path, if the home lacks a lineage of it.
+    """
+    if manifest.path:
+        return manifest.path
+    found = path_to(manifest.lineage, manifest.batch_id, origins)
+    unknown = [segment.lineage for segment in found if segment.lineage not in origins]
+    if unknown:
+        cause = f"an earlier release made it, and this home has no record of its lineage {unknown[0]}"
+        raise UnusableSavepoint(manifest.id, f"{cause}, so which rows belong to it is not known")
+    return found
 
 
 def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
