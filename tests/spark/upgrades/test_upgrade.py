@@ -55,6 +55,23 @@ def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> ApplyRunner:
     return ApplyRunner(spark=spark, home=home, command=command, spec=stage.spec(), savepoints=home.savepoints)
 
 
+@pytest.mark.parametrize(("sql", "is_same"), [("upper((user_id))", True), ("lower(user_id)", False)])
+def test_spark_finds_an_expression_that_is_only_written_otherwise(
+    spark: SparkSession, tmp_path: Path, sql: str, is_same: bool
+) -> None:
+    mapping = clicks_spec()["mapping"]
+    stage = Stage.begun(tmp_path, {**clicks_spec(), "mapping": {**mapping, "key": "upper(user_id)"}})
+    (stage.feed / "0.json").write_bytes(line(0))
+    catch_up(spark, stage)
+    stage.write_spec({**clicks_spec(), "mapping": {**mapping, "key": sql}})
+    (found,) = upgrading(spark, stage).look().decision.differences
+    assert found.name == "mapping.key"
+    assert found.verdict == ("in place" if is_same else "partial")
+    if is_same:
+        assert carry_out(upgrading(spark, stage)) == stage.lineage
+        assert not upgrading(spark, stage).look().is_needed
+
+
 @pytest.mark.long
 def test_without_the_open_sessions_it_goes_on_from_the_same_place(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.begun(tmp_path, clicks_spec())
