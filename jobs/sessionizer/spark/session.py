@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL, PARTS
@@ -19,6 +20,7 @@ from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_loca
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
+from sessionizer.launch.scratch import hold_scratch, scratch_environment
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 
 if TYPE_CHECKING:
@@ -150,6 +152,7 @@ def spark_session(
     settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BUSY_MACHINE, **BOUNDED_MEMORY}
     settings |= {f"{HADOOPS}{name}": value for name, value in hadoop_settings(os.environ).items()}
     builder = SparkSession.builder.appName(application)
+    _take_scratch(own=master is not None)
     if master is not None:
         for name, value in DRIVER_MEMORY.items():
             os.environ.setdefault(name, value)
@@ -170,6 +173,14 @@ def spark_session(
     _silence_python_logs()
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
+
+
+@cache
+def _take_scratch(*, own: bool) -> None:
+    """Give the JVM a private folder for temporary files. That of a JVM which started us is in the environment."""
+    if own:
+        os.environ.update(scratch_environment(os.environ))
+    hold_scratch(os.environ)
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:

@@ -18,6 +18,7 @@ from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log_file
+from sessionizer.launch.scratch import scratch_environment
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment
 
@@ -77,6 +78,7 @@ class LocalLauncher:
         named = list_named_variables(home, call.folders.streams)
         given = os.environ if self.release is None else self.release.environment(os.environ)
         environment = {**job_environment(given, named), **self.variables, LOG_VARIABLE: launch.log}
+        environment |= scratch_environment(environment)
         launch = launch.add_process(start_detached(command, Path(launch.log), environment))
         LAUNCH_FILE.of(home).write(launch)
         return launch

@@ -11,6 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
+from sessionizer.launch.scratch import scratch_environment
 from sessionizer_airflow.errors import JobFailed
 from sessionizer_airflow.failed_task import GO_ON, PersonNeeded
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
@@ -83,7 +84,7 @@ class SparkBatchJob(SparkSubmitOperator):
         try:
             target = self.fit_to_connection()
             # This process is the task's own (see `submitter_environment`).
-            os.environ.update(store_variables(target))
+            os.environ.update({**store_variables(target), **scratch_environment(os.environ)})
             if target.hands_on:
                 self.job.archive.make()
                 os.environ.pop(PYTHONPATH, None)
