@@ -13,6 +13,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
 from sessionizer.migrations.draft import draft_migration
+from sessionizer.stream_spec.column_types import expression_type
 from sessionizer.stream_spec.decisions import document_of
 from support.streams.stage import PAYLOAD_COLUMNS, Stage, clicks_spec
 
@@ -93,6 +94,19 @@ def test_a_draft_carries_over_what_the_file_changes(stage: Stage) -> None:
             }
         ]
     }
+
+
+def test_a_draft_changes_a_nested_type_and_a_retyped_key() -> None:
+    before, now = (
+        {"source": {"columns": columns}, "mapping": {"key": "u", "client": None, "payload": {"geo": "geo"}}}
+        for columns in ("u double, geo struct<lat: double, cc: string>", "u bigint, geo struct<latitude: double>")
+    )
+    (drafted,) = yaml.safe_load(draft_migration("next", before, now))["migrations"]
+    assert drafted["key"].count("try_cast") == 2
+    geo = expression_type(drafted["columns"]["geo"][len("if(geo is null, null, ") : -1], {})
+    assert geo is not None
+    assert [name for name, _ in geo.parts] == ["latitude"]
+    assert "geo.`lat`" in drafted["columns"]["geo"]
 
 
 @pytest.mark.parametrize("name", ["Users", "2nd", "new name", "a" * 64])
