@@ -114,7 +114,7 @@ class Operated(OperateForm):
     def savepoint(self, why: str) -> Savepoint:
         """The one that was made for this reason."""
         found = list_savepoints(self.platform.home.savepoints, epoch_ms())
-        (made,) = [each for each in found if each.begun is not None and each.begun.why == why]
+        (made,) = [each for each in found if each.begun is not None and each.begun.why.startswith(why)]
         return made
 
     def assert_exact(self) -> None:
