@@ -177,7 +177,7 @@ def test_a_refused_plan_says_why_and_one_that_is_accepted_may_be_rejected(user: 
     user.write_spec(WITH_COLUMN)
     user.open_tab()
     user.act("Upgrade …", why="a column more")
-    user.browser.wait_for_text("approve: failed", 300)
+    user.browser.wait_for_text("plan: failed", 300)
     user.browser.wait_for_text("mapping.payload.agent")
     user.browser.wait_for_text("What to do")
     user.see("refused")

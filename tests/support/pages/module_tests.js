@@ -113,6 +113,9 @@ test('the steps of a run', () => {
   equal(steps({ state: 'running' }, { plan: 'running' }, null), ['running', 'next', 'next']);
   equal(steps({ state: 'running' }, { plan: 'success', approve: 'awaiting_input', savepoint: 'skipped' }, {}), ['done', 'waits for you', 'next']);
   equal(steps({ state: 'success', conf: { verb: 'savepoint' } }, { savepoint: 'success' }, null), ['done']);
+  equal(steps({ state: 'success' }, { plan: 'success', approve: 'success', carry_out: 'skipped' }, null), ['done', 'rejected', 'skipped']);
+  equal(steps({ state: 'success' }, { plan: 'success', approve: 'success', carry_out: 'success' }, null), ['done', 'approved', 'done']);
+  equal(steps({ state: 'failed' }, { plan: 'failed', approve: 'upstream_failed', carry_out: 'upstream_failed' }, null), ['failed', 'not reached', 'not reached']);
   equal([stepsOf({ run: { state: 'failed' }, states: {} }).isOver, stepsOf({ run: { state: 'queued' }, states: {} }).isOver], [true, false]);
 });
 test('a step that waits for a full pool says so', () => {

@@ -102,11 +102,13 @@ export const verbOf = ({ conf, dag_id: dag = '' }) => (conf && conf.verb) || dag
 export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
   const direct = ['savepoint', 'promote', 'test_alert', 'start', 'stop'].find((name) => name === verbOf(run));
   const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
-  const words = { success: 'done', failed: 'failed', upstream_failed: 'failed', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
+  const words = { success: 'done', failed: 'failed', upstream_failed: 'not reached', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
   const waits = mayAnswer ? 'waits for you' : 'waits for another user';
   const isFull = pool && pool.open_slots <= 0;
   const due = isFull ? `waits for pool ${pool.name} (${pool.occupied_slots} of ${pool.slots} in use)` : 'next';
-  const wordOf = (name) => words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
+  // a rejected plan is a success of its task, after which the others are skipped
+  const answered = states.approve === 'success' && (states.carry_out === 'skipped' ? 'rejected' : 'approved');
+  const wordOf = (name) => (name === 'approve' && answered) || words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
   const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : wordOf(name) }));
   return { steps, isOver: run.state === 'success' || run.state === 'failed' };
 }
