@@ -20,7 +20,6 @@ from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.compaction import TablePlan, compact_table, plan_tables
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
-from sessionizer.spark.state.restores import table_rows
 from sessionizer.spark.state.restores.table_rows import count_changes, delete_rows
 from sessionizer.state.compaction.plan import OwnedTable
 from sessionizer.state.compaction.retention import Retention
@@ -135,7 +134,8 @@ def delete_overtaken(
             return True
 
         spark.udf.register("wait_until_merged", wait, BooleanType())
-        monkeypatch.setattr(table_rows, "_deleted_rows", lambda *_: "batch_id > 2 and wait_until_merged(batch_id)")
+        waiting = "batch_id > 2 and wait_until_merged(batch_id)"
+        monkeypatch.setattr(RowChanges, "deleted_rows", waiting)
         plan = planned(spark, table)
         with ThreadPoolExecutor() as pool:
             deletion = pool.submit(delete_rows, spark, table, BACK, "restore 0815", permit)

@@ -62,6 +62,7 @@ class ModelSavepoint:
     state: State
     sink: Folder
     versions: dict[tuple[Folder, str], int | None]
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,12 @@ class ModelStream:
     lineages: dict[str, ModelLineage] = field(default_factory=dict)
     origins: dict[str, Origin | None] = field(default_factory=dict)
     savepoints: list[ModelSavepoint] = field(default_factory=list)
+    saving: ModelSavepoint | None = None
+    """One that was begun, and whose manifest is not written."""
+    backup: tuple[dict[str, Origin | None], str, int] | None = None
+    """The records of the lineages, the active one, and the number of folders, as they were once."""
+    put_back: set[str] = field(default_factory=set)
+    """Lineages that a restore made in a home that was put back: which rows their way back needs is not known."""
     tables: dict[tuple[Folder, str], ModelTable] = field(default_factory=dict)
     active: str = ""
     folders: int = 0
@@ -124,6 +131,11 @@ class ModelStream:
 
     def save(self) -> None:
         """Make a savepoint of the newest batch. Raises Refused before the first."""
+        self.begin_save()
+        self.finish_save()
+
+    def begin_save(self) -> None:
+        """Take the newest batch and the versions of the tables together. Raises Refused."""
         self._require_none_pending()
         lineage = self.lineages[self.active]
         if not lineage.states:
@@ -134,7 +146,35 @@ class ModelStream:
             for folder in self._folders()
             for name in NAMES
         }
-        self.savepoints.append(ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions))
+        path = path_to(lineage.name, batch, self.origins)
+        self.saving = ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions, path)
+
+    def finish_save(self) -> None:
+        """Write the manifest of the savepoint that was begun. Raises Refused."""
+        saving, self.saving = self.saving, None
+        self._require_none_pending()
+        if saving is None or saving.lineage != self.active:
+            raise Refused("a command moved the stream meanwhile")
+        self.savepoints.append(saving)
+
+    def back_up(self) -> None:
+        """Back the records up, without the data. Raises Refused."""
+        self._require_none_pending()
+        self.backup = (dict(self.origins), self.active, self.folders)
+
+    def put_back_and_restore(self, number: int) -> None:
+        """Put the records back, and restore to a savepoint, whose lineage they may lack. Raises Refused."""
+        self._require_none_pending()
+        if self.backup is None or self.backup[2] != self.folders:
+            raise Refused("there is no backup that knows the folders of the tables")
+        before = self.origins, self.active
+        self.origins, self.active = dict(self.backup[0]), self.backup[1]
+        try:
+            self.begin(Command("restore", number))
+        except Refused:
+            self.origins, self.active = before
+            raise
+        self.put_back.add(self.active)
 
     def begin(self, command: Command, *, dies_at: int | None = None) -> None:
         """Carry a command out; it dies before that step, if it comes to it. Raises Refused."""
@@ -196,11 +236,11 @@ class ModelStream:
         if self.made is not None:
             return
         savepoint = self.savepoints[number]
-        target = path_to(savepoint.lineage, savepoint.batch_id, self.origins)
-        leaves = self.active
+        target, leaves = savepoint.path, self.active
         changes = self.rule(target, path_to(leaves, None, self.origins), self.origins)
         self._require_readable(changes, savepoint.versions)
-        origin = Origin("restore", 0, savepoint.lineage, savepoint.batch_id, str(number), leaves)
+        path = () if savepoint.lineage in self.origins else target[:-1]
+        origin = Origin("restore", 0, savepoint.lineage, savepoint.batch_id, str(number), leaves, path=path)
         new = self._made(savepoint.state, origin, savepoint.sink)
         if self._before is None:
             self._before = {at: len(each.versions) - 1 for at, each in self.tables.items() if each.versions}
@@ -216,6 +256,8 @@ class ModelStream:
         origin, versions = self.origins[leaves], self.lineages[leaves].versions
         if origin is None or origin.before is None or origin.batch_id == NO_BATCH:
             raise Refused("no way back")
+        if leaves in self.put_back:
+            raise Refused("the home was put back")
         before = self.lineages[origin.before]
         if not before.states:
             raise Refused("it has no batch")
@@ -305,6 +347,7 @@ class ModelStream:
     def _changed(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> Iterator[str]:
         """As ``table_rows.change_rows``: rows come back before others leave, a table at a time."""
         self._has_changed_rows = True
+        changes = self._complete(changes)
         for folder in self._folders():
             for name in NAMES:
                 table = self._table(folder, name)
@@ -315,6 +358,10 @@ class ModelStream:
                 table.delete(changes.deleted_rows)
                 yield f"{name} deleted"
 
+    def _complete(self, changes: RowChanges) -> RowChanges:
+        wrote = (name for table in self.tables.values() for name in table.transactions)
+        return changes.add_lineages(name for name in wrote if name in self.lineages)
+
     def _coming_back(self, table: ModelTable, changes: RowChanges, version: int | None) -> frozenset[Row]:
         if not changes.missing or version is None:
             return frozenset()
@@ -324,7 +371,7 @@ class ModelStream:
     def _require_readable(self, changes: RowChanges, versions: Mapping[tuple[Folder, str], int | None]) -> None:
         try:
             for (folder, name), version in versions.items():
-                self._coming_back(self._table(folder, name), changes, version)
+                self._coming_back(self._table(folder, name), self._complete(changes), version)
         except Gone as error:
             raise Refused("rows cannot come back") from error
 

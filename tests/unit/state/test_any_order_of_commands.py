@@ -42,6 +42,24 @@ class AnyOrder(RuleBasedStateMachine):
     def save(self) -> None:
         self._try(self.stream.save)
 
+    @rule()
+    def begin_save(self) -> None:
+        """A savepoint that is slow, or frozen: any command may come before its manifest."""
+        self._try(self.stream.begin_save)
+
+    @rule()
+    def finish_save(self) -> None:
+        self._try(self.stream.finish_save)
+
+    @rule()
+    def back_up(self) -> None:
+        self._try(self.stream.back_up)
+
+    @rule(which=st.integers(0, 7))
+    def put_back_and_restore(self, which: int) -> None:
+        if self.stream.savepoints:
+            self._try(lambda: self.stream.put_back_and_restore(which % len(self.stream.savepoints)))
+
     @rule(dies_after=st.integers(0, 2))
     def save_and_crash(self, dies_after: int) -> None:
         """A driver that dies in its first batch after a savepoint: rare by chance, common at night."""
@@ -210,7 +228,46 @@ def move_then_restore(stream: ModelStream) -> None:
     stream.begin(Command("restore", 0))
 
 
-HISTORIES = [restore_forward, restore_into_a_left_branch, start_over_then_restore, move_then_restore]
+def put_back_then_restore(stream: ModelStream) -> None:
+    """To a savepoint of a lineage that the home, put back from a backup, does not know."""
+    stream.feed(3)
+    stream.run(most=1)
+    stream.back_up()
+    stream.begin(Command("rescale"))
+    stream.feed(2)
+    stream.run(most=1)
+    stream.save()
+    stream.put_back_and_restore(0)
+
+
+HISTORIES = [
+    restore_forward,
+    restore_into_a_left_branch,
+    start_over_then_restore,
+    move_then_restore,
+    put_back_then_restore,
+]
+
+
+def test_a_savepoint_that_a_command_overtook_is_not_completed() -> None:
+    stream = ModelStream()
+    stream.feed(3)
+    stream.run(most=1)
+    stream.save()
+    stream.feed(3)
+    stream.run(most=1)
+    stream.begin_save()
+    stream.begin(Command("restore", 0), dies_at=2)
+    for save in (stream.finish_save, stream.begin_save):
+        with pytest.raises(Refused):
+            save()
+    stream.resume()
+    stream.feed(1)
+    stream.run(most=1)
+    stream.begin_save()
+    stream.begin(Command("restore", 0))
+    with pytest.raises(Refused):
+        stream.finish_save()
 
 
 @pytest.mark.parametrize("history", HISTORIES)

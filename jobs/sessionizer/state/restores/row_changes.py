@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import check_identifier
-from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
+from sessionizer.state.lineages.path import BEFORE_THE_FIRST, NO_ROWS, BatchRange, Segment, batches_only_on
 from sessionizer.state.lineages.recorded_rows import has_recorded_rows
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import SinkFolder
-    from sessionizer.state.lineages.path import BatchRange, Path
+    from sessionizer.state.lineages.path import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,14 @@ class RowChanges:
         return " OR ".join(map(_condition, self.missing)) or "false"
 
     def add_lineages(self, lineages: Iterable[str]) -> RowChanges:
-        """Return the changes of a table that has rows of ``lineages``: those that no record knows leave, too."""
-        on_path = {segment.lineage for segment in self.path}
-        return replace(self, others=tuple(sorted({*self.others, *lineages} - on_path)))
+        """Return the changes of tables that ``lineages`` wrote to: rows of those that no record knows leave, too.
+
+        Then the records are of an earlier time than the tables, and do not tell which rows these lack: any may be
+        missing.
+        """
+        found = {*self.others, *lineages} - {segment.lineage for segment in self.path}
+        missing = self.missing if found == set(self.others) else _whole_path(self.path)
+        return replace(self, others=tuple(sorted(found)), missing=missing)
 
     def _ended(self) -> list[Segment]:
         return [segment for segment in self.path if segment.until is not None]
@@ -94,9 +99,9 @@ def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:
     By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted if an earlier release
     left them.
     """
-    on_path = {segment.lineage for segment in target}
-    others = tuple(sorted({*known, *(segment.lineage for segment in active)} - on_path))
-    return RowChanges(target, others, batches_only_on(target, active))
+    on_path, names = {segment.lineage for segment in target}, {*known, *(segment.lineage for segment in active)}
+    missing = batches_only_on(target, active) if on_path <= names else _whole_path(target)
+    return RowChanges(target, tuple(sorted(names - on_path)), missing)
 
 
 def deletion_of_all(known: Iterable[str]) -> RowChanges:
@@ -120,6 +125,10 @@ def streamed_tables(
         for folder in unique
         for name, location in home.streamed_locations(folder).items()
     ]
+
+
+def _whole_path(path: Path) -> tuple[BatchRange, ...]:
+    return tuple(BatchRange(segment.lineage, BEFORE_THE_FIRST, segment.until) for segment in path)
 
 
 def _condition(batches: BatchRange) -> str:

@@ -180,6 +180,7 @@ class SavepointWriter:
     def _mark(self, manifest: Manifest) -> Mark:
         return Mark(
             kind=MarkKind.SAVEPOINT,
+            at=manifest.batch_at,  # the time that a restore goes back to, and by which `restore --time` chooses
             what=str(manifest.kind),
             text=self.asked.why,
             lineage=manifest.lineage,

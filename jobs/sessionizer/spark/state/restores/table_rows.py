@@ -36,6 +36,7 @@ _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _ANY_AGE: Final = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 """By default Delta refuses a version older than 7 days, even if all its files are there. A savepoint may be older."""
 _WROTE: Final = ["lineage", "batch_id"]
+_OF_OPERATION: Final = "operation-"
 _ONLY: Final = 0
 """Version of the one transaction in which an operation brings rows back into a table."""
 _GONE: Final = (
@@ -54,7 +55,9 @@ def count_changes(
     Raises RowsGone where rows that should come back cannot be read any more, DataAway where a table with rows is not
     there, UnwritablePath and StoreUnreachable.
     """
-    return [_count_table(spark, stream, table, changes) for table in tables]
+    streamed = list(tables)
+    of_stream = _changes_of(spark, streamed, changes)
+    return [_count_table(spark, stream, table, of_stream) for table in streamed]
 
 
 def change_rows(
@@ -71,13 +74,14 @@ def change_rows(
     the first. Raises RowsGone, and RowsLeft if another writer wrote deleted rows anew.
     """
     streamed, record = list(tables), operation.record
+    changes = _changes_of(spark, streamed, changes)
     found = count_changes(spark, record.stream, streamed, changes)
     operation.note_rows(_counts(found), " ".join(sorted({day for each in found for day in (*each.by_day, *each.back)})))
     note = f"{record.verb} {record.id}"
     for table, rows in zip(streamed, found, strict=True):
         permit()
         if rows.rows_back:
-            _bring_back(spark, table, changes, Transaction(f"operation-{record.id}", _ONLY), permit, note)
+            _bring_back(spark, table, changes, Transaction(f"{_OF_OPERATION}{record.id}", _ONLY), permit, note)
             say(f"{table.name}: {count_text(rows.rows_back, 'row')} brought back")
         if rows.rows:
             delete_rows(spark, table, changes, note, permit)
@@ -100,7 +104,7 @@ def delete_rows(
 
     def delete() -> None:
         permit()
-        DeltaTable.forPath(spark, table.location).delete(_deleted_rows(spark, table, changes))
+        DeltaTable.forPath(spark, table.location).delete(_changes_of(spark, [table], changes).deleted_rows)
 
     with temporary_settings(spark, {_NOTE: note}):
         retry_conflicts(delete)
@@ -110,7 +114,7 @@ def _count_table(spark: SparkSession, stream: str, table: StreamedTable, changes
     if not table_exists(spark, table.name, table.location):
         _require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
-    leaving = _count_by_day(_now(spark, table).where(_deleted_rows(spark, table, changes)))
+    leaving = _count_by_day(_now(spark, table).where(changes.deleted_rows))
     return RowsOfTable(table.name, table.location, leaving, _count_back(spark, stream, table, changes))
 
 
@@ -126,12 +130,11 @@ def _count_back(spark: SparkSession, stream: str, table: StreamedTable, changes:
         raise store_failure(error, table.location, f"the table {table.name}", java_message(error)) from error
 
 
-def _deleted_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> str:
-    """Return the condition of the rows that leave.
-
-    It includes rows of lineages that a home put back from a backup does not know.
-    """
-    return changes.add_lineages(filter(is_identifier, last_versions(spark, table.location))).deleted_rows
+def _changes_of(spark: SparkSession, tables: Iterable[StreamedTable], changes: RowChanges) -> RowChanges:
+    """Return the changes of ``tables``, with rows of lineages that a home put back from a backup does not know."""
+    there = (table.location for table in tables if table_exists(spark, table.name, table.location))
+    wrote = (name for location in there for name in last_versions(spark, location))
+    return changes.add_lineages(name for name in wrote if is_identifier(name) and not name.startswith(_OF_OPERATION))
 
 
 def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
