@@ -1,17 +1,11 @@
 // Tests of the page's modules, run in a browser by tests/process/page/test_page_modules.py.
-import { actionsOf, dagOf, reasonAgainst, refusalOf, restore } from '/assets/actions.js';
-import { Airflow, errorsOf, parsePlan, stepsOf } from '/assets/airflow.js';
-import { Changes } from '/assets/changes.js';
+import { Airflow, Changes, actionsOf, dagOf, errorsOf, parsePlan, reasonAgainst, refusalOf, restore, stepsOf } from '/assets/changes.js';
+import { Charts, Timeline } from '/assets/charts.js';
 import { el, show } from '/assets/dom.js';
-import { age, ago, bytes, duration, number, tick } from '/assets/format.js';
-import { groupMarks, nearest, nice, niceTime, savepointBefore, segments, timeTicks, isUndone, undoneTimes } from '/assets/scale.js';
-import { EVERY_MS, Feed, PATIENCE_MS } from '/assets/feed.js';
-import { PARTS_EVERY_MS, PART_LATE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/silence.js';
+import { EVERY_MS, Feed, PARTS_EVERY_MS, PART_LATE_MS, PATIENCE_MS, SILENT_MS, isSilent, silentDrivers, silentParts } from '/assets/feed.js';
 import { FleetView, stateText } from '/assets/fleet.js';
-import { barKey, chartsOf, closedSeries } from '/assets/stream.js';
-import { Timeline } from '/assets/timeline.js';
-import { Charts } from '/assets/charts.js';
-import { operationsOf } from '/assets/lists.js';
+import { age, ago, bytes, duration, groupMarks, isUndone, nearest, nice, niceTime, number, savepointBefore, segments, tick, timeTicks, undoneTimes } from '/assets/format.js';
+import { barKey, chartsOf, closedSeries, operationsOf } from '/assets/stream.js';
 
 export const tests = {};
 const test = (name, body) => (tests[name] = body);

@@ -1,7 +1,121 @@
+// Airflow's own API, asked with the user's session: it checks the user's rights on each DAG again.
+import { el, openInHost, show } from './dom.js';
+
+const PATIENCE_MS = 8000;
+const SIGN_IN = 'Airflow does not know you any more. Sign in again, then reload this page';
+
+export class Airflow {
+  constructor(host) {
+    this.host = host;
+    this.dags = [host.operate, host.upgrade];
+  }
+
+  // The path of Airflow's pages, which may be below a prefix.
+  get base() {
+    return new URL(`${this.host.api}/../..`, location.href).pathname.replace(/\/$/, '');
+  }
+
+  // A refusal is {ok: false, text}, and changes nothing.
+  async call(method, path, body) {
+    try {
+      const answer = await fetch(`${this.host.api}${path}`, {
+        method, credentials: 'same-origin', signal: AbortSignal.timeout(PATIENCE_MS),
+        ...(body ? { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) } : {}),
+      });
+      const found = await answer.json().catch(() => ({}));
+      const text = answer.status === 401 ? SIGN_IN : textOf(found.detail) || `HTTP ${answer.status}`;
+      return answer.ok ? { ok: true, found } : { ok: false, status: answer.status, text };
+    } catch {
+      return { ok: false, status: 0, text: "Airflow's API server does not answer" };
+    }
+  }
+
+  // Unpause a DAG. One that is not paused needs no right to do so.
+  async unpause(dag) {
+    const now = await this.call('GET', `/dags/${encodeURIComponent(dag)}`);
+    if (!now.ok || !now.found.is_paused) return now;
+    return this.call('PATCH', `/dags/${encodeURIComponent(dag)}?update_mask=is_paused`, { is_paused: false });
+  }
+
+  // A run of a paused DAG would wait for ever without a word. A user who asks again without an answer gets the run of
+  // this `id` that the first request may have made, and no second one.
+  async run(dag, conf, id) {
+    const path = `/dags/${encodeURIComponent(dag)}`;
+    const now = await this.call('GET', path);
+    if (now.ok && now.found.is_paused) return { ok: false, status: 409, text: `the DAG ${dag} is paused. Unpause it in Airflow, then ask again` };
+    const asked = await this.call('POST', `${path}/dagRuns`, { dag_run_id: id, logical_date: null, conf });
+    return asked.status === 409 ? this.call('GET', `${path}/dagRuns/${encodeURIComponent(id)}`) : asked;
+  }
+
+  // The runs of a stream that are not over, the newest first.
+  async runs(stream) {
+    const query = 'state=queued&state=running&order_by=-run_after&limit=50';
+    const answers = await Promise.all(this.dags.map((dag) => this.call('GET', `/dags/${dag}/dagRuns?${query}`)));
+    return answers.flatMap((each) => (each.ok ? each.found.dag_runs : [])).filter((run) => (run.conf || {}).stream === stream);
+  }
+
+  path(run) {
+    return `/dags/${run.dag_id}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
+  }
+
+  // The run as it is now, the states of its tasks, its plan while that waits for an answer, why it failed, and the pool
+  // of a task that is due.
+  async look(run) {
+    const [now, tasks] = await Promise.all([this.call('GET', this.path(run)), this.call('GET', `${this.path(run)}/taskInstances`)]);
+    if (!now.ok || !tasks.ok) return null;
+    const states = Object.fromEntries(tasks.found.task_instances.map((task) => [task.task_id, task.state]));
+    const due = tasks.found.task_instances.find((task) => task.state === 'scheduled' || task.state === 'queued');
+    const pool = due ? await this.call('GET', `/pools/${encodeURIComponent(due.pool)}`) : null;
+    const plan = states.approve === 'awaiting_input' ? await this.call('GET', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`) : null;
+    const failed = now.found.state === 'failed' && tasks.found.task_instances.find((task) => task.state === 'failed');
+    return { run: now.found, states, plan: plan && plan.ok && !plan.found.response_received ? plan.found : null, pool: pool && pool.ok ? pool.found : null, failure: failed ? await this.failure(run, failed) : [] };
+  }
+
+  // Why a task failed and what to do: the last two errors of its log. Nothing for a user who may not read it.
+  async failure(run, { task_id: task, try_number: number }) {
+    const log = await this.call('GET', `${this.path(run)}/taskInstances/${task}/logs/${number}?full_content=true`);
+    return log.ok ? errorsOf(log.found.content) : [];
+  }
+
+  answer(run, option) {
+    return this.call('PATCH', `${this.path(run)}/taskInstances/approve/-1/hitlDetails`, { chosen_options: [option], params_input: {} });
+  }
+}
+
+export const textOf = (detail) => (typeof detail === 'string' ? detail : Array.isArray(detail) ? detail.map((each) => each.msg).join(', ') : '');
+
+export const errorsOf = (lines) => lines.filter((line) => line.level === 'error').map((line) => line.event.replace(/\n +/g, '\n')).slice(-2);
+
+// The text of an approval, which is Markdown of ours, as {title, lines, rest}.
+export function parsePlan(body) {
+  const plain = (line) => line.replace(/\\(.)/g, '$1');
+  const lines = (body || '').split('\n').map((line) => line.trim()).filter(Boolean);
+  return {
+    title: plain((lines[0] || '').replace(/^\*\*|\*\*$/g, '')),
+    lines: lines.slice(1).filter((line) => line.startsWith('- ')).map((line) => plain(line.slice(2))),
+    rest: lines.slice(1).filter((line) => !line.startsWith('- ')).map((line) => plain(line.replace(/\*\*/g, ''))).join(' '),
+  };
+}
+
+// What a run was asked for: the verb of its form, else the name of its DAG behind the dot.
+export const verbOf = ({ conf, dag_id: dag = '' }) => (conf && conf.verb) || dag.split('.').pop();
+
+// Where a run is: a few words for each step, and whether it is over.
+export function stepsOf({ run, states, plan, pool }, mayAnswer = true) {
+  const direct = ['savepoint', 'promote', 'test_alert', 'start', 'stop'].find((name) => name === verbOf(run));
+  const names = direct ? [direct] : ['plan', 'approve', 'carry_out'];
+  const words = { success: 'done', failed: 'failed', upstream_failed: 'not reached', skipped: 'skipped', running: 'running', up_for_retry: 'tried again' };
+  const waits = mayAnswer ? 'waits for you' : 'waits for another user';
+  const isFull = pool && pool.open_slots <= 0;
+  const due = isFull ? `waits for pool ${pool.name} (${pool.occupied_slots} of ${pool.slots} in use)` : 'next';
+  // a rejected plan is a success of its task, after which the others are skipped
+  const answered = states.approve === 'success' && (states.carry_out === 'skipped' ? 'rejected' : 'approved');
+  const wordOf = (name) => (name === 'approve' && answered) || words[states[name]] || (states[name] === 'scheduled' || states[name] === 'queued' ? due : 'next');
+  const steps = names.map((name) => ({ name: name.replace('_', ' '), word: name === 'approve' && plan ? waits : wordOf(name) }));
+  return { steps, isOver: run.state === 'success' || run.state === 'failed' };
+}
+
 // Changes of the stream's state that are under way: each with its plan, its answer and its steps.
-import { parsePlan, stepsOf, verbOf } from './airflow.js';
-import { el, show } from './dom.js';
-import { openInHost } from './theme.js';
 
 const EVERY_MS = 3000;
 const QUIET_MS = 10000; // while nothing is under way
@@ -126,4 +240,120 @@ export class Changes {
     this.cards.delete(run.dag_run_id);
     this.render();
   }
+}
+
+// Actions are runs of DAGs. A change of the state is a plan first, which a user approves on this page or in Airflow.
+
+const start = { key: 'start', may: 'start', label: 'Start', text: 'The stream shall run. Its supervising DAG launches a driver, and is unpaused if it is paused.', dag: (stream) => `${stream}.start` };
+const stop = { key: 'stop', may: 'stop', label: 'Stop', danger: true, text: 'The stream ends at the next batch boundary and stays stopped until it is started. Open sessions stay open.', dag: (stream) => `${stream}.stop` };
+const savepoint = { key: 'savepoint', may: 'operate', label: 'Savepoint', text: 'Saves what the stream has open. The stream runs on.' };
+const promote = { key: 'promote', may: 'operate', label: 'Promote', text: 'Keeps the lineage that is a canary, whatever its canary finds.' };
+const alert = { key: 'test_alert', may: 'operate', label: 'Test the alerts', quiet: true, text: 'Sends a test message through the notifier of this Airflow. The stream is not touched.' };
+const rollback = { key: 'rollback', may: 'operate', label: 'Roll back …', plans: true, text: 'Makes a plan for going back to the lineage before. Nothing changes until the plan is approved.' };
+const reject = { ...rollback, label: 'Reject the canary …', text: 'Makes a plan for going back to the lineage before, and leaving the canary. Nothing changes until the plan is approved.' };
+const upgrade = { key: 'upgrade', may: 'upgrade', label: 'Upgrade …', plans: true, text: 'Makes a plan for going on by the changed spec and the installed release. Nothing changes until the plan is approved.' };
+export const restore = { key: 'restore', may: 'operate', label: 'Restore …', plans: true, choose: true, text: 'Makes a plan for going back to a savepoint. Nothing changes until the plan is approved.' };
+
+const BUTTONS = { start, stop, savepoint, restore, rollback, promote, upgrade };
+
+// The actions that the stream takes now, as the server says.
+export function actionsOf({ row, canary }) {
+  return [...row.actions.map((name) => (name === 'rollback' && canary ? reject : BUTTONS[name])), alert];
+}
+
+export function reasonAgainst(action, found) {
+  if (!found.may[action.may]) return `You may not run ${dagOf(action, found)}`;
+  if (action.choose && !found.savepoints.length) return 'No savepoint was made in the last 7 days';
+  return '';
+}
+
+export function dagOf(action, { host, row }) {
+  if (action.dag) return action.dag(row.stream);
+  return action.key === 'upgrade' ? host.upgrade : host.operate;
+}
+
+export function actionBar(found, changes) {
+  if (found.host.name !== 'airflow') return commandBar(found.row);
+  const buttons = actionsOf(found).map((action) => actionButton(action, found, changes));
+  return el('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, buttons);
+}
+
+export function actionButton(action, found, changes, { label = action.label, chosen = null, style = null } = {}) {
+  const reason = reasonAgainst(action, found);
+  const kind = style || (action.danger ? 'danger' : action.quiet ? 'quiet' : null);
+  return el('button', { type: 'button', class: kind, disabled: Boolean(reason), title: reason || action.text, onclick: () => ask(action, found, changes, chosen) }, label);
+}
+
+function commandBar(row) {
+  if (!row.live && !row.actions.includes('start')) return null;
+  const command = row.live ? `sessionizer stop ${row.stream}` : `sessionizer run ${row.stream}`;
+  return el('p', { class: 'command' }, row.live ? 'To stop it: ' : 'To start it: ', el('code', {}, command));
+}
+
+function fieldsOf(action, { savepoints }, chosen) {
+  if (action.choose) {
+    const options = [...savepoints].reverse().map((mark) =>
+      el('option', { value: mark.savepoint, selected: mark.savepoint === chosen }, [mark.savepoint, `batch ${mark.batch_id}`, mark.text].filter(Boolean).join(', ')));
+    return [['savepoint', 'Savepoint', el('select', { id: 'field-savepoint', name: 'savepoint' }, options)]];
+  }
+  if (action.key !== 'upgrade') return [];
+  return [
+    ['accept', 'Accept (names of differences, one on each line; a first plan names them)', el('textarea', { id: 'field-accept', name: 'accept', rows: '2' })],
+    ['prove', 'Prove first: replay recorded batches before anything is changed', el('input', { type: 'checkbox', id: 'field-prove', name: 'prove' })],
+  ];
+}
+
+function ask(action, found, changes, chosen) {
+  const said = el('p', { class: 'said', role: 'status' });
+  const go = el('button', { type: 'submit', class: action.danger ? 'danger' : 'primary' }, action.plans ? 'Make the plan' : action.label);
+  const cancel = el('button', { type: 'button', class: 'quiet', onclick: () => dialog.close() }, 'Cancel');
+  const fields = fieldsOf(action, found, chosen);
+  const why = el('input', { type: 'text', maxlength: '500', id: 'field-why', name: 'why', autocomplete: 'off' });
+  const id = `page__${new Date().toISOString()}_${Math.random().toString(36).slice(2, 8)}`; // one dialog asks for one run
+  const submit = async (event) => {
+    event.preventDefault();
+    go.disabled = true;
+    said.textContent = 'Asking Airflow …';
+    // a start is of no use while the DAG that launches drivers is paused
+    const supervised = action === start ? await changes.airflow.unpause(`${found.row.stream}.supervise`) : { ok: true };
+    const conf = confOf(action, found.row.stream, event.target);
+    const answer = supervised.ok ? await changes.airflow.run(dagOf(action, found), conf, id) : supervised;
+    go.disabled = false;
+    if (!answer.ok) {
+      said.textContent = refusalOf(answer, supervised.ok ? dagOf(action, found) : `${found.row.stream}.supervise`);
+      return;
+    }
+    dialog.close();
+    changes.add(answer.found);
+  };
+  const form = el(
+    'form', { onsubmit: submit },
+    el('h2', { id: 'asked' }, `${action.label.replace(' …', '')}: ${found.row.stream}`), el('p', {}, action.text),
+    fields.map(([name, label, input]) => (input.type === 'checkbox' ? el('label', { class: 'box' }, input, label) : [el('label', { for: `field-${name}` }, label), input])),
+    el('label', { for: 'field-why' }, 'Why (optional, kept with the request)'), why, said,
+    el('div', { class: 'buttons' }, cancel, go),
+  );
+  const opener = document.activeElement;
+  const close = () => {
+    dialog.remove();
+    // the bar may have other buttons by now
+    if (!opener.isConnected) document.querySelector('.actions button:enabled')?.focus();
+  };
+  const dialog = el('dialog', { 'aria-labelledby': 'asked', onclose: close }, form);
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// Without an answer (status 0) nobody knows whether Airflow made the run.
+export function refusalOf({ status, text }, dag) {
+  if (status === 403) return `You may not run ${dag}.`;
+  return status ? `Nothing was asked for: ${text}.` : `${text}. Ask again: it becomes one run, whether the first request arrived or not.`;
+}
+
+// The form of the run. A field that the user left empty is not in it.
+export function confOf(action, stream, form) {
+  const given = Object.fromEntries([...form.elements].filter((each) => each.name).map((each) => [each.name, each.type === 'checkbox' ? each.checked : each.value.trim()]));
+  const filled = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '' && value !== false));
+  if (action.dag) return filled;
+  return action.key === 'upgrade' ? { stream, ...filled } : { verb: action.key, stream, ...filled };
 }

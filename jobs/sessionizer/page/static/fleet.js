@@ -1,9 +1,7 @@
 // The table of all streams: filter by text and word, sort by any column.
-import { el, show } from './dom.js';
+import { WORDS, el, pill, show } from './dom.js';
+import { isSilent, silentDrivers } from './feed.js';
 import { NOTHING, ago, bytes, duration, number } from './format.js';
-import { WORDS, pill } from './pill.js';
-import { isSilent, silentDrivers } from './silence.js';
-
 const COLUMNS = [
   { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
   { key: 'health', label: 'Health', value: (row) => -row.health.severity, cell: healthCell, text: (row) => `${row.health.word}|${row.health.what}` },

@@ -1,12 +1,9 @@
 // The entry: which view is shown, how old its data is, and who is silent.
-import { el, show } from './dom.js';
-import { Feed, describeFailure } from './feed.js';
+import { el, followHost, openInHost, shareAddress, sharedAddress, show } from './dom.js';
+import { Feed, PARTS_EVERY_MS, describeFailure, silentParts } from './feed.js';
 import { FleetView } from './fleet.js';
 import { age, clock } from './format.js';
 import { StreamView } from './stream.js';
-import { PARTS_EVERY_MS, silentParts } from './silence.js';
-import { followHost, openInHost, shareAddress, sharedAddress } from './theme.js';
-
 const STALE_MS = 15000;
 const parameters = new URLSearchParams(location.search);
 const tab = parameters.get('dag_id'); // the page is a tab of a DAG
