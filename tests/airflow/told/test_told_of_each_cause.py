@@ -14,15 +14,21 @@ OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells the
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "MigrationRefused", "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft",
-    "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
+    "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain", "StreamChanged", "ReleaseBroken",
     "SourceFileUnfit",
 )  # fmt: skip
 INSTALLING: Final = ("JarsNotFetched", "JvmNotStarted", "LookupNotInstalled")
-LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")
+LOOKING: Final = (
+    "NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint", "UnforeseenContent", "NoWorkingFolder",
+)  # fmt: skip
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
+ON_TABLES: Final = "a batch that fails is told in one way: tests/spark/sinks/test_rules_of_tables.py makes a real rule"
+BY_FILES: Final = "tests/unit/fleet/test_any_damaged_file.py makes files that cannot be read, for every reader"
 OTHERS: Final = {
     **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING, *INSTALLING), OF_COMMANDS),
     **dict.fromkeys(("HomeNotShared", "ExecutorsUnfit"), ON_CLUSTERS),
+    **dict.fromkeys(("table_rule", "table_conflict", "table_log_damaged", "table_too_new"), ON_TABLES),
+    "UnreadablePath": BY_FILES,
 }
 """Causes of which no alert is told, each with the reason."""
 

@@ -160,9 +160,8 @@ def test_the_history_has_every_batch_of_a_driver_that_ended(
     samples = read_history(stage.stream_home, 0, epoch_ms()).samples
     assert sum(sample.rows for sample in samples) > 0
     assert sum(sample.batches for sample in samples) == len(list_committed_batches(stage.checkpoint))
-    last = samples[-1]
-    assert last.lineage == stage.lineage
-    assert last.open is not None
+    assert samples[-1].lineage == stage.lineage
+    last = next(sample for sample in reversed(samples) if sample.open is not None)  # the last minute may have no merge
     assert set(last.phases) == set(PHASES)
     assert sum(sum(sample.closed.values()) for sample in samples) == sum(sample.sessions for sample in samples) > 0
     assert last.key is not None

@@ -27,7 +27,7 @@ from sessionizer.home.savepoint_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
 from sessionizer.spark.state.commands import restore
-from sessionizer.spark.state.restores.restore_planning import path_of, plan_restore
+from sessionizer.spark.state.restores.restore_planning import plan_restore, saved_path
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -243,7 +243,7 @@ def test_a_savepoint_of_a_lineage_that_the_home_does_not_know_keeps_its_rows(
     shutil.copytree(backup, opened(home.control))
     restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "of_second", epoch_ms())
     with pytest.raises(UnusableSavepoint):
-        path_of(replace(made, path=()), origins_of(home))
+        saved_path(replace(made, path=()), origins_of(home))
     third = restored.restore("20261123T090000-abc123").lineage_to
     assert third
     assert path_to(third, None, origins_of(home))[:-1] == made.path

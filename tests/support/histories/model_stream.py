@@ -165,8 +165,12 @@ class ModelStream:
     def put_back_and_restore(self, number: int) -> None:
         """Put the records back, and restore to a savepoint, whose lineage they may lack. Raises Refused."""
         self._require_none_pending()
-        if self.backup is None or self.backup[2] != self.folders:
-            raise Refused("there is no backup that knows the folders of the tables")
+        if self.put_back or self.backup is None or self.backup[2] != self.folders:
+            raise Refused("there is no backup that knows the folders of the tables, or it was put back before")
+        on_path = {segment.lineage for segment in self.savepoints[number].path}
+        since = self.lineages.keys() - self.backup[0].keys() - on_path
+        if since and not any(each.transactions.keys() & since for each in self.tables.values()):
+            raise Refused("a lineage that never wrote leaves no sign that the records are old")
         before = self.origins, self.active
         self.origins, self.active = dict(self.backup[0]), self.backup[1]
         try:

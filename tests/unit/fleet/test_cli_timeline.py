@@ -58,7 +58,7 @@ def test_json(platform: Platform) -> None:
 
 
 def test_a_stream_without_a_history(platform: Platform, reviewed: Reviewed) -> None:
-    platform.add("visits")
+    platform.add("visits").prepare()
     shown = timeline(platform, "visits")
     assert shown.exit_code == 0
     assert "no history" in shown.stdout

@@ -243,13 +243,13 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
 
     with pytest.raises(type(error)) as raised:
         carry_out(home, record, "tests", 1, ScriptedRunner(home=home, work=fails))
-    stays = passes or operation_may_not_be_left(verb, step)
+    stays = passes or is_past_return(step)
     pending = pending_operation(home)
     assert (pending is not None) == stays
     assert (read_desired(home).state is DesiredState.MAINTENANCE) == stays
     notes = "\n".join(raised.value.__notes__)
     assert (record.command in notes) == stays
-    assert ("sessionizer abandon clicks" in notes) == (stays and not operation_may_not_be_left(verb, step))
+    assert ("sessionizer abandon clicks" in notes) == (stays and not is_past_return(step))
     if pending is None:
         return
 
@@ -260,10 +260,10 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
     assert read_desired(home).state is DesiredState.RUNNING
 
 
-def operation_may_not_be_left(verb: str, step: OperationStage) -> bool:
-    first = {"restore": OperationStage.SEEDED, "rollback": OperationStage.SEEDED, "seed": OperationStage.SEEDED}
+def is_past_return(step: OperationStage) -> bool:
+    """Only a command with a step that is not reversible notes this stage before its end."""
     steps = list(OperationStage)
-    return steps.index(step) >= steps.index(first.get(verb, OperationStage.ACTIVATED))
+    return steps.index(step) >= steps.index(OperationStage.SEEDED)
 
 
 def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> None:

@@ -21,8 +21,8 @@ from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.restores.restore_planning import (
     can_lead_back,
     changes_of,
-    path_of,
     replay_now,
+    saved_path,
     tables_of,
 )
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
@@ -121,7 +121,7 @@ class RestoreRunner(SparkRunner):
             manifest.id,
             left=operation.record.lineage_from,
             tables=operation.note_tables(self._versions_now()),
-            path=() if manifest.lineage in origins else path_of(manifest, origins)[:-1],
+            path=() if manifest.lineage in origins else saved_path(manifest, origins)[:-1],
         )
 
     def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:

@@ -127,10 +127,10 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
     """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
     origins, active = origins_of(home), require_lineage(home)
-    return changes_to(path_of(manifest, origins), path_to(active, None, origins), origins)
+    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins)
 
 
-def path_of(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
+def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
     """Return the path of the savepoint's state. ``origins``: of the lineages that the home knows.
 
     Raises UnusableSavepoint for one of an earlier release, which has no path, if the home lacks a lineage of it.
