@@ -38,12 +38,6 @@ SAID: Final = {
 }
 """Effect of each step, by its name."""
 
-ON_A_COPY: Final = {
-    "PrepareTables": "the copy gets empty tables of its own",
-    "Activate": "the new lineage becomes the active one of the copy",
-}
-"""Effect of the steps that do something else on a copy."""
-
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
@@ -51,7 +45,6 @@ class UpgradeRequest:
 
     ``anew``: a new lineage is wanted, whatever changes. ``canary``: the canary of a new lineage, None for no canary.
     ``prove``: it is done only if a replay explains every row. ``stateless``: open sessions are left behind.
-    ``on_copy``: a copy of the stream goes on so, and the stream itself as before.
     """
 
     verb: str = UPGRADE
@@ -60,7 +53,6 @@ class UpgradeRequest:
     canary: CanaryTerms | None = USUAL
     prove: bool = False
     stateless: bool = False
-    on_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +91,7 @@ class UpgradePlan(DigestOfDecided):
         """
         other_engine = any(each.name in ENGINE and each.verdict is Verdict.UNKNOWN for each in self.differences)
         migrates = any(each.verdict is Verdict.MIGRATE for each in self.differences)
-        asked = self.request.anew or self.request.stateless or self.request.on_copy
-        return asked or migrates or other_engine
+        return self.request.anew or self.request.stateless or migrates or other_engine
 
     @property
     def refused(self) -> tuple[Difference, ...]:
@@ -137,7 +128,7 @@ class UpgradePlan(DigestOfDecided):
             "anew": self.request.anew,
         }
         migrated = {"migrations": self.migrations} if self.migrations else {}
-        asked = {name: True for name in ("prove", "stateless", "on_copy") if getattr(self.request, name)}
+        asked = {name: True for name in ("prove", "stateless") if getattr(self.request, name)}
         return {**decided, **on_canary, **migrated, **asked}
 
     @property
@@ -161,7 +152,6 @@ class UpgradePlan(DigestOfDecided):
             "unaccepted": [each.name for each in self.unaccepted],
             "anew": self.anew,
             "stateless": self.request.stateless,
-            "on_copy": self.request.on_copy,
             "migrations": list(self.migrations),
             "steps": list(self.steps),
             "rollback": self.rollback,
@@ -174,8 +164,6 @@ class UpgradePlan(DigestOfDecided):
     @property
     def rollback(self) -> str:
         """Say what a rollback can do afterwards."""
-        if self.request.on_copy:
-            return "there is nothing to roll back. The command says where the copy is and how to remove it"
         if self.anew:
             by = f", which ran by {self.ran_by}" if self.ran_by else ""
             back = f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
@@ -209,12 +197,10 @@ class UpgradePlan(DigestOfDecided):
         """Describe a step."""
         if self.request.stateless and step == "StartLineage":
             return "a new lineage begins without an open session"
-        return ON_A_COPY.get(step, SAID[step]) if self.request.on_copy else SAID[step]
+        return SAID[step]
 
     def _effects(self) -> Iterator[str]:
-        if self.request.on_copy:
-            yield "  all of it happens on a copy in a home of its own: the stream runs on, and nothing of it is changed"
-        elif self.request.stateless:
+        if self.request.stateless:
             yield f"  LOST: {self._left_behind}. Their events are read already, and come into no table"
             yield "  sessions that are over by the rules before are written"
             yield f"  the savepoint that is made first keeps them: {self._restore} leads back to it"

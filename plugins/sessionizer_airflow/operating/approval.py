@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 import string
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -15,7 +14,6 @@ from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW, PlanRecord, require_plan
 from sessionizer.errors import TerminalError
-from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.document.duration import duration_from, format_duration
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
@@ -189,12 +187,10 @@ def body_of(plan: PlanRecord, why: str, patience_ms: int, asker: str | None = No
     lines += [f"why: {' '.join(why.split())}"] if why else []
     lines += [f"asked for by {asker}"] if asker else []
     listed = "\n".join(f"- {_plain(line)}" for line in lines)
-    is_stopped = Upgrade.options()["on_copy"].flag not in shlex.split(plan.options)
-    stopped = "is stopped at its next batch boundary, and runs again afterwards, unless it was stopped before"
-    during = stopped if is_stopped else "runs on meanwhile"
     return (
         f"**{_plain(told)}**\n\n{listed}\n\n"
-        f"Digest `{plan.digest}`. **Approve** runs this plan: the stream {during}. "
+        f"Digest `{plan.digest}`. **Approve** runs this plan: the stream is stopped at its next batch boundary, and "
+        "runs again afterwards, unless it was stopped before. "
         "If the plan has changed by then, the stream is not changed, and the run fails. "
         f"**Reject**, or no answer in {format_duration(patience_ms)}, changes nothing.\n"
     )

@@ -22,11 +22,9 @@ from deltalake import DeltaTable
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.state.proof.page import list_kept_pages
-from sessionizer.state.stream_copy import COPIES
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.airflow_faults import has_stopped
@@ -251,21 +249,6 @@ def test_a_rejected_plan_changes_nothing(upgrading: Upgrading) -> None:
     assert "gap loosened" in plan
     assert visits.click_answer(run, "Reject") == "success"
     assert (visits.platform.working_uid(), len(read_operations(visits.platform.home))) == (uid, operations)
-
-
-def test_an_upgrade_on_a_copy_leaves_the_stream_as_it_is(upgrading: Upgrading) -> None:
-    visits = upgrading.of("visits")
-    home, uid = visits.platform.home, visits.platform.working_uid()
-    operations, lineage = len(read_operations(home)), active_lineage(home)
-    run, plan = visits.click_for_plan("", "on_copy", picture="on a copy")
-    assert "on a copy" in plan
-    assert visits.click_answer(run) == "success"
-    assert (visits.platform.working_uid(), len(read_operations(home))) == (uid, operations)
-    (platform,) = (mounted(home.root) / COPIES).iterdir()
-    copied = StreamHome.of(platform, "visits")
-    assert active_lineage(home) == lineage
-    assert active_lineage(copied) is not None
-    assert [record.outcome for record in read_operations(copied)] == [Ending.DONE]
 
 
 def test_a_plan_that_was_cleared_and_no_longer_holds_changes_nothing(upgrading: Upgrading) -> None:

@@ -197,16 +197,6 @@ def test_nothing_to_do_is_said(home: StreamHome, lineage: str) -> None:
     assert "nothing to upgrade" in result.stdout
 
 
-def test_on_a_copy_the_stream_is_neither_down_nor_waited_for(home: StreamHome, lineage: str) -> None:
-    folder = write_spec(home, trigger_interval="2 seconds")
-    here, copied = plan(home, folder), plan(home, folder, "--on-copy")
-    assert (copied["on_copy"], copied["possible"]) == (True, True)
-    assert "downtime" in here
-    assert not {"downtime", "trial"} & copied.keys()
-    assert copied["digest"] != here["digest"]
-    assert isinstance(typed(home, "upgrade", folder, "--on-copy", "--approve", here["digest"]).exception, PlanChanged)
-
-
 def test_the_bundles_of_the_lineage_and_of_the_watch_are_in_the_plan(home: StreamHome, lineage: str) -> None:
     folder = write_spec(home, trigger_interval="2 seconds")
     assert "bundle" not in typed(home, "upgrade", folder).stdout

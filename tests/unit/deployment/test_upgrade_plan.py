@@ -69,23 +69,6 @@ def test_what_is_shown_is_what_runs() -> None:
         assert planned.decision.steps == tuple(type(step).__name__ for step in planned.steps)
 
 
-def test_on_a_copy_nothing_of_the_stream_is_stopped_or_saved() -> None:
-    in_place, on_copy = plan(GAP), replace(plan(GAP), request=UpgradeRequest(on_copy=True))
-    planned = Upgrade(on_copy=True).plan(on_copy)
-    assert planned.decision.steps == ("PrepareTables", "StartLineage", "Compare", "SetPosition", "Activate")
-    assert planned.digest != Upgrade().plan(in_place).digest, "an approval of one is none of the other"
-    assert planned.decision.to_json()["on_copy"] is True
-    migrated = Upgrade(on_copy=True).plan(replace(on_copy, migrations=("rename",)))
-    assert migrated.decision.steps[-1] == "WriteFinishedSessions"
-    assert Upgrade(on_copy=True).terms is None, "there is no lineage before to compare it with"
-
-
-def test_a_copy_is_never_rolled_back() -> None:
-    with pytest.raises(InvalidSpec) as caught:
-        Upgrade(on_copy=True, roll_back_if_failed=True)
-    assert caught.value.field == "--roll-back-if-failed"
-
-
 def test_a_migration_writes_finished_sessions() -> None:
     found = Upgrade().plan(replace(plan(GROUPS), migrations=("rename",))).decision
     assert not [line for line in found.lines() if "no session is closed" in line]

@@ -13,7 +13,6 @@ from sessionizer.cli.places import stream_home, stream_spec
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operations import (
     TypedCommand,
-    approver,
     find_begun,
     is_approved,
     is_done_already,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
@@ -46,8 +44,7 @@ def run(command: Apply, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     spec = keep_rescale(where, active_lineage(where), stream_spec(shared.streams, stream))
-    on_copy = command.request.on_copy
-    pending = None if on_copy else find_begun(where, command.name)
+    pending = find_begun(where, command.name)
     typed = TypedCommand(command=command, shared=shared, where=where, pending=pending)
     if pending is None and _is_settled_without_spark(command, typed, where, spec):
         return
@@ -55,7 +52,7 @@ def run(command: Apply, shared: Shared) -> None:
         require_driver_loads()
     from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.commands.apply import ApplyRunner, upgrade_copy  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
 
     savepoints = savepoints_folder(where, command.folder)
     with working_spark(command.name, where, shared.master) as spark:
@@ -67,19 +64,9 @@ def run(command: Apply, shared: Shared) -> None:
             return
         if plan is not None and Prove() in plan.steps:
             prove_and_keep(spark, where, spec, say=say).proof.require(command.accept)
-        if plan is not None and on_copy:
-            _tell_of_copy(retry_late_worker(lambda: upgrade_copy(runner, plan, approver(shared.by)), say))
-            return
         record = typed.carry_out(plan, runner, f"{command.name} of the stream")
     typer.echo(f"stream {stream} continues with the approved file in lineage {record.lineage_to} ({record.seconds} s)")
     note_edited_file(where, spec)
-
-
-def _tell_of_copy(copy: StreamCopy) -> None:
-    lineage = active_lineage(copy.home)
-    typer.echo(f"a copy of stream {copy.original.name} continues with its file in lineage {lineage}: {copy.platform}")
-    for line in copy.lines():
-        typer.echo(line)
 
 
 def _is_settled_without_spark(command: Apply, typed: TypedCommand, where: StreamHome, spec: StreamSpec) -> bool:

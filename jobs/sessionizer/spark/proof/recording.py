@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
 from sessionizer.checkpoint.file_lists import files_of_batch
@@ -20,7 +20,6 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
-from sessionizer.state.stream_copy import keep_source_files
 from sessionizer.stream_spec.decisions import (
     Change,
     changes_between,
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.proof.batches import ReplayedBatches
     from sessionizer.stream_spec.document.migration import Migration
+
+_REMOVES_FILES: Final = frozenset({"cleansource", "sourcearchivedir"})
+"""Options of a source of files, in lower case, by which Spark removes the files that it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,9 @@ def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
     The fork has the ``key_groups`` of the lineage.
     """
     document = document_of(spec)
-    keep_source_files(document)
+    if options := document["source"].get("options"):
+        kept = {name: value for name, value in options.items() if name.lower() not in _REMOVES_FILES}
+        document["source"]["options"] = kept
     return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
 
 

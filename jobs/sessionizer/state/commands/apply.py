@@ -64,7 +64,8 @@ class Apply(Command):
         changes = (*new_lineage(self.terms), Activate()) if decision.anew else (WriteSpec(),)
         steps = (
             *self.first_steps,
-            *self._way_back(decision),
+            Stop(),
+            WriteSavepoint() if decision.anew else CopyCheckpoint(),
             PrepareTables(),
             *changes,
             *self._after(decision),
@@ -85,12 +86,6 @@ class Apply(Command):
             is_needed = has_finished if step == WriteFinishedSessions() else not decision.anew
             if is_needed:
                 yield step
-
-    def _way_back(self, decision: UpgradePlan) -> tuple[Step, ...]:
-        """Return the steps before the first change. A copy of the stream needs none."""
-        if decision.request.on_copy:
-            return ()
-        return (Stop(), WriteSavepoint() if decision.anew else CopyCheckpoint())
 
     @property
     def request(self) -> UpgradeRequest:

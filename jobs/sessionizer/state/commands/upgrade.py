@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.canary_options import ROLL_BACK_IF_FAILED, terms_of
+from sessionizer.state.commands.canary_options import terms_of
 from sessionizer.state.commands.command import option
 from sessionizer.state.commands.steps import NotePrograms, Prove
 
@@ -41,12 +40,6 @@ class Upgrade(Apply):
         "leave the open sessions behind, in a new lineage: they are lost, and the plan counts them",
         default=False,
     )
-    on_copy: bool = option(
-        "--on-copy",
-        "On a copy",
-        "do it on a copy of the stream with the open sessions of now, and leave the stream as it is",
-        default=False,
-    )
     deep: bool = option(
         "--deep", None, "have Spark check columns and SQL for the plan as well", default=False, is_recorded=False
     )
@@ -60,18 +53,11 @@ class Upgrade(Apply):
     @property
     def request(self) -> UpgradeRequest:
         """Request that the plan is made for. Raises InvalidSpec."""
-        return replace(super().request, prove=self.prove, stateless=self.stateless, on_copy=self.on_copy)
+        return replace(super().request, prove=self.prove, stateless=self.stateless)
 
     @property
     def terms(self) -> CanaryTerms | None:
-        """Terms of a new lineage's canary. One without open sessions is not compared by its sessions.
-
-        A copy has no lineage before to be compared with.
-        """
-        if self.on_copy and self.roll_back_if_failed:
-            raise InvalidSpec(ROLL_BACK_IF_FAILED, "given", "Omit it, because --on-copy leaves the stream as it is")
-        if self.on_copy:
-            return None
+        """Terms of a new lineage's canary. One without open sessions is not compared by its sessions."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=not self.stateless)
 
     @property

@@ -65,12 +65,6 @@ def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup(review
     reviewed(body)
 
 
-def test_the_body_promises_no_stop_for_a_copy(reviewed: Reviewed) -> None:
-    stopping, copying = (body_of(replace(PLAN, options=options), "", HOUR) for options in ("", "--accept a --on-copy"))
-    assert stopping != copying
-    reviewed(copying.splitlines()[-1])
-
-
 def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
     """Parks without an Airflow to ask."""
 

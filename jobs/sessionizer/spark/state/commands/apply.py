@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.control.execution import execute
-from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
@@ -40,11 +37,10 @@ from sessionizer.state.commands.steps import (
     WriteSavepoint,
     WriteSpec,
 )
-from sessionizer.state.lineages.committed_batch import read_committed_batch, require_unchanged
-from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.stream_copy import new_copy
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
@@ -52,17 +48,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.stream_copy import StreamCopy
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -70,14 +65,12 @@ if TYPE_CHECKING:
 class ApplyRunner(SparkRunner):
     """Runner of ``command``, which changes the stream to ``spec``.
 
-    ``savepoints``: the folder for the savepoint of the state before. ``copy``: of the stream, which gets the spec in
-    its place. Then ``home`` is the copy's.
+    ``savepoints``: the folder for the savepoint of the state before.
     """
 
     command: Apply
     spec: StreamSpec
     savepoints: DataPath
-    copy: StreamCopy | None = None
     _found: tuple[CommittedBatch, Examined] | None = field(default=None, init=False)
     _saved: tuple[SavepointHome, Manifest] | None = field(default=None, init=False)
 
@@ -90,7 +83,7 @@ class ApplyRunner(SparkRunner):
         committed = self._committed()
         plan = self._plan_of(committed)
         if plan.is_needed and not plan.decision.refused:
-            self._found = committed, self._examined(committed, self._migrated(committed, self._left.seeds))
+            self._found = committed, self._examined(committed, self._migrated(committed, self.home.seeds))
         return plan
 
     def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:  # noqa: ARG002  the interface
@@ -103,7 +96,7 @@ class ApplyRunner(SparkRunner):
             case WriteSavepoint():
                 self._write_savepoint(step, self._looked[0], operation.record.id)
             case PrepareTables():
-                self._prepare_tables()
+                have_tables(self.spark, self.home, self.spec, self._looked[1].shapes(self.spec))
             case WriteFinishedSessions():
                 self._write_finished(operation)
             case WriteSpec():
@@ -118,16 +111,13 @@ class ApplyRunner(SparkRunner):
         """Start the new lineage. Raises HalfWrittenBatch."""
         committed, examined = self._looked
         origin = Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id)
-        spec, migrated = self._lasting(self.spec), self._migrated(committed, self._folder(operation))
-        runs_on = self.copy is not None
+        migrated = self._migrated(committed, self._folder(operation))
         state, transfer = transfer_state(
-            self.spark, self._left, committed, new_record(self.home, spec), origin, migrated=migrated, runs_on=runs_on
+            self.spark, self.home, committed, new_record(self.home, self.spec), origin, migrated=migrated
         )
-        partitions = partitions_of(committed.settings[PARTITIONS], spec.key_groups)
-        self.begin(spec, examined, partitions, transfer, operation)
+        partitions = partitions_of(committed.settings[PARTITIONS], self.spec.key_groups)
+        self.begin(self.spec, examined, partitions, transfer, operation)
         self.made.start(state)
-        if runs_on:
-            require_unchanged(self._left, committed)
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the decisive change."""
@@ -140,23 +130,6 @@ class ApplyRunner(SparkRunner):
         if list_names(folder) and self.find_activated(operation.record) is None:
             operation.permit()  # they are another run's if it was overtaken
             remove_tree(folder)
-
-    @property
-    def _left(self) -> StreamHome:
-        """The stream whose state is read."""
-        return self.home if self.copy is None else self.copy.original
-
-    def _lasting(self, spec: StreamSpec) -> StreamSpec:
-        """Return the ``spec`` as the new lineage keeps it."""
-        return spec if self.copy is None else self.copy.spec(spec)
-
-    def _prepare_tables(self) -> None:
-        """Make the tables. Those of a copy are new, and finished sessions have the columns of the spec before."""
-        committed, examined = self._looked
-        if self.copy is not None and self._migrated(committed, self._left.seeds) is not None:
-            before, _ = self._spec_before(committed.lineage)
-            have_tables(self.spark, self.home, before, examine(self.spark, before, self._left.platform).shapes(before))
-        have_tables(self.spark, self.home, self._lasting(self.spec), examined.shapes(self.spec))
 
     def _write_finished(self, operation: Operation) -> None:
         lineage = self._activated(operation)
@@ -171,10 +144,10 @@ class ApplyRunner(SparkRunner):
 
     def _spec_before(self, lineage: str) -> tuple[StreamSpec, KeptTypes]:
         """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
-        record, kept = SPEC_FILE.of(self._left, lineage).require(), TYPES_FILE.of(self._left, lineage).require()
+        record, kept = SPEC_FILE.of(self.home, lineage).require(), TYPES_FILE.of(self.home, lineage).require()
         if record is None or kept is None:
-            raise DamagedFile(uri_of(self._left.lineage(lineage).root), "it lacks spec.json or types.json")
-        return self._lasting(parse_recorded_spec(record.document, SPEC_FILE.of(self._left, lineage).path)), kept
+            raise DamagedFile(uri_of(self.home.lineage(lineage).root), "it lacks spec.json or types.json")
+        return parse_recorded_spec(record.document, SPEC_FILE.of(self.home, lineage).path), kept
 
     @property
     def _looked(self) -> tuple[CommittedBatch, Examined]:
@@ -208,12 +181,12 @@ class ApplyRunner(SparkRunner):
 
     def _committed(self) -> CommittedBatch:
         """Read the stream. Only an upgrade reads the checkpoint of another line of Spark or the state of a release."""
-        return read_committed_batch(self._left, to_upgrade=self.command.takes_programs)
+        return read_committed_batch(self.home, to_upgrade=self.command.takes_programs)
 
     def _plan_of(self, committed: CommittedBatch) -> Plan[UpgradePlan]:
         at = (committed.lineage, committed.batch_id)
         same = frozenset(self._same_to_spark(committed))
-        return self.command.plan(plan_upgrade(self._left, at, self.spec, self.command.request, same))
+        return self.command.plan(plan_upgrade(self.home, at, self.spec, self.command.request, same))
 
     def _same_to_spark(self, committed: CommittedBatch) -> Iterator[str]:
         """Yield the expressions of the mapping that are only written otherwise, over a source that did not change."""
@@ -221,26 +194,26 @@ class ApplyRunner(SparkRunner):
         written = [each for each in changes if each.field.startswith("mapping.") and each.before and each.now]
         if written and not any(each.field.startswith("source.") for each in changes):
             limit = self.spec.rules.max_event_bytes
-            rows = read_source(self.spark, self.spec.source, self._left.platform, limit, stream=True)
+            rows = read_source(self.spark, self.spec.source, self.home.platform, limit, stream=True)
             yield from (each.field for each in written if is_same_expression(rows, each.before, each.now))
 
     def _migrated(self, committed: CommittedBatch, folder: DataPath) -> MigratedEvents | None:
-        pending = waiting_migrations(self._left, committed.lineage, self.spec)
+        pending = waiting_migrations(self.home, committed.lineage, self.spec)
         stateless = self.command.request.stateless
         if not pending and not stateless:
             return None
-        return MigratedEvents(self.spark, self._left, committed, pending, folder, stateless, self._saved)
+        return MigratedEvents(self.spark, self.home, committed, pending, folder, stateless, self._saved)
 
     def _folder(self, operation: Operation) -> DataPath:
         return self.home.seeds / operation.record.id
 
     def _examined(self, committed: CommittedBatch, migrated: MigratedEvents | None) -> Examined:
-        examined = examine(self.spark, self.spec, self._left.platform)
+        examined = examine(self.spark, self.spec, self.home.platform)
         if migrated is None:
-            require_readable_state(self._left, committed.lineage, self.spec, examined.guarded.payload)
+            require_readable_state(self.home, committed.lineage, self.spec, examined.guarded.payload)
         else:
             require_in_reach(examined.guarded.payload, migrated.kept)
-        require_own_tables_fit(self.spark, self._left, self.spec, examined.shapes(self.spec))
+        require_own_tables_fit(self.spark, self.home, self.spec, examined.shapes(self.spec))
         return examined
 
     def _require_whole(self, committed: CommittedBatch) -> None:
@@ -248,20 +221,3 @@ class ApplyRunner(SparkRunner):
         written = self.home.streamed_locations(committed.spec["sink"]["path"]).values()
         begun = half_written_batch(self.spark, self.home, committed.lineage, written)
         require_whole(changes_between(list_decisions(committed.spec), decisions_of(self.spec)), begun)
-
-
-def upgrade_copy(runner: ApplyRunner, plan: Plan[UpgradePlan], by: str) -> StreamCopy:
-    """Carry out the ``plan`` on a copy of the stream of ``runner``, and return the copy.
-
-    The stream runs on. Its files are only read. Nothing of a copy is left if a step fails. Raises the errors of the
-    steps, and BatchOutrun if Spark removes a file of the copied batch meanwhile.
-    """
-    command, leaves = runner.command, ("", NO_BATCH)
-    with new_copy(runner.home) as copy:
-        record = new_operation(
-            copy.home, command.name, plan.digest, by, leaves, options=command.recorded(), decided=plan.decided
-        )
-        write_operation(copy.home, record)  # a new lineage removes the results of any that is not pending
-        execute(Operation(copy.home, record, lambda: None), replace(runner, home=copy.home, copy=copy))
-        copy.write_spec(copy.spec(runner.spec))
-    return copy

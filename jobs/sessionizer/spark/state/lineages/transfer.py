@@ -33,19 +33,16 @@ def transfer_state(  # noqa: PLR0913  what a lineage begins with
     origin: Origin,
     *,
     same_source: bool = True,
-    runs_on: bool = False,
     records: Mapping[str, JsonObject] | None = None,
     migrated: MigratedEvents | None = None,
 ) -> tuple[KeptState | DividedEvents, StateTransfer]:
     """Return the state after the committed batch of ``committed``, for a new lineage by ``spec``.
 
-    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``runs_on``: whether the
-    stream runs on, because a copy of it with other tables gets the lineage. ``records``: other files of the lineage, by
-    their names. ``migrated``: the open events in place of those of the state, which are migrated now.
-    Raises HalfWrittenBatch, MigrationRefused.
+    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``records``: other
+    files of the lineage, by their names. ``migrated``: the open events in place of those of the state, which are
+    migrated now. Raises HalfWrittenBatch, MigrationRefused.
     """
-    if not runs_on:
-        _require_whole(spark, home, committed)
+    _require_whole(spark, home, committed)
     state = describe_state(home, committed)
     if migrated is None:
         kept, applied = committed.kept, read_applied(home, committed.lineage)
