@@ -11,13 +11,13 @@ import json
 import math
 import os
 import socket
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
+
+from annotated_types import Interval
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.roots import uri_of
@@ -92,7 +92,7 @@ def require_known_format(path: DataPath, content: Mapping[str, object], newest: 
 JsonObject: TypeAlias = "dict[str, Any]"
 _WORD: Final = 64
 """Bits of a whole number in a file of ours."""
-Moment: TypeAlias = Annotated[int, range(253_402_300_800_000)]
+Moment: TypeAlias = Annotated[int, Interval(ge=0, lt=253_402_300_800_000)]
 """Epoch ms of a year up to 9999: the times that a clock shows and a text can have."""
 
 
@@ -140,6 +140,7 @@ class JsonRecord:
     """
 
     FORMAT: ClassVar[int] = UNSTAMPED
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"strict": True}
 
     def to_json(self) -> JsonObject:
         """Return the fields by name. A float that is not finite becomes null, because JSON has no word for it."""
@@ -149,21 +150,29 @@ class JsonRecord:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Parse the record in ``value``. Unknown keys are ignored, absent and null ones take their default.
 
-        Raises ValueError for a missing key without default or a value of another type.
+        Raises UnfitValue for a missing key without default or a value of another type.
         """
-        hints = _hints(cls)  # type: ignore[arg-type]
-        given: dict[str, Any] = {}
-        for field in fields(cls):
-            hint, found = hints[field.name], value.get(field.name)
-            if found is not None or (field.name in value and _is_required(field) and _allows_none(hint)):
-                given[field.name] = _decode(field.name, hint, found)
-            elif _is_required(field):
-                raise UnfitValue(f"{field.name} is missing")
-        return cls(**given)
+        from pydantic_core import ValidationError, to_json  # noqa: PLC0415  only a process that reads a record pays it
+
+        required, adapter = _reader(cls)  # type: ignore[arg-type]
+        given = {name: found for name, found in value.items() if found is not None or name in required}
+        try:
+            return cast("Self", adapter.validate_json(to_json(given)))
+        except ValidationError as error:
+            about = error.errors(include_url=False)[0]
+            name, found = ".".join(map(str, about["loc"])) or "it", about["input"]
+            if about["type"] == "missing" or found is None:
+                raise UnfitValue(f"{name} is missing") from error
+            raise UnfitValue(f"{name} is {found!r}, which {about['msg'].removeprefix('Input ')}") from error
 
 
-def _is_required(field: Any) -> bool:  # noqa: ANN401 - a field of any type
-    return field.default is MISSING and field.default_factory is MISSING
+@cache
+def _reader(kind: type[JsonRecord]) -> tuple[frozenset[str], Any]:
+    """Return the names of fields without default, and what reads a record of ``kind``."""
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    required = (each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING)
+    return frozenset(required), TypeAdapter(kind)
 
 
 def _encode(value: object) -> object:
@@ -176,46 +185,3 @@ def _encode(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _encode(part) for name, part in value.items()}
     return [_encode(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-@cache
-def _hints(kind: type[JsonRecord]) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True)
-
-
-def _allows_none(hint: Any) -> bool:  # noqa: ANN401 - type hints have no common type
-    return hint is Any or types.NoneType in typing.get_args(hint)
-
-
-def _narrow(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the type of ``hint`` for a value that is not null. Raises UnfitValue for a number out of its range."""
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
-    if typing.get_origin(hint) is not Annotated:
-        return hint
-    kind, allowed = typing.get_args(hint)
-    if type(found) is int and found not in allowed:
-        raise UnfitValue(f"{name} is {found}, which is not from {allowed.start} to {allowed.stop - 1}")
-    return kind
-
-
-def _decode(name: str, hint: Any, found: Any) -> Any:  # noqa: ANN401 - as above
-    """Parse the value of field ``name``. Raises UnfitValue, and ValueError for an unknown value of an enum."""
-    if hint is Any or (found is None and _allows_none(hint)):
-        return found
-    hint = _narrow(name, hint, found)
-    kind = typing.get_origin(hint) or hint
-    if issubclass(kind, StrEnum) and isinstance(found, str):
-        return kind(found)
-    if issubclass(kind, JsonRecord) and isinstance(found, dict):
-        return kind.from_json(found)
-    if kind is tuple and isinstance(found, list):
-        return tuple(_decode(name, typing.get_args(hint)[0], part) for part in found)
-    if kind in {dict, Mapping} and isinstance(found, dict):
-        return {key: _decode(name, typing.get_args(hint)[1], part) for key, part in found.items()}
-    if kind is float and type(found) is int:
-        found = float(found)
-    # Not isinstance: True is an int, and a pid of True is damage.
-    if type(found) is kind:
-        return found
-    raise UnfitValue(f"{name} is {found!r}, not {kind.__name__}")

@@ -67,11 +67,13 @@ def test_a_newer_writer_may_say_more_and_an_older_one_less(home: StreamHome) -> 
     ("change", "complaint"),
     [
         ({"at": None}, "at is missing"),
-        ({"at": "5"}, "at is '5', not int"),
-        ({"at": True}, "at is True, not int"),
-        ({"batch_id": 1.5}, "batch_id is 1.5, not int"),
-        ({"phase": "asleep"}, "'asleep' is not a valid Phase"),
-        ({"phase": []}, "not Phase"),
+        ({"at": -1}, "at is -1, which should be greater than or equal to 0"),
+        ({"heaviest_keys": [{"key": "a", "group": "b"}]}, "heaviest_keys.0.group is 'b', which should be"),
+        ({"at": "5"}, "at is '5', which should be a valid integer"),
+        ({"at": True}, "at is True, which should be a valid integer"),
+        ({"batch_id": 1.5}, "batch_id is 1.5, which should be a valid integer"),
+        ({"phase": "asleep"}, "phase is 'asleep', which should be 'starting', 'running', 'idle' or 'stopping'"),
+        ({"phase": []}, "phase is [], which should be 'starting'"),
     ],
 )
 def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], complaint: str) -> None:
