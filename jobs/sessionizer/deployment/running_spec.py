@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
+from sessionizer.deployment.refusals import command_for, require_continuable
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -17,6 +17,7 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
 from sessionizer.stream_spec.decisions import (
+    KEY_GROUPS,
     changes_between,
     decisions_of,
     document_of,
@@ -156,11 +157,12 @@ def describe_change(home: StreamHome, folder: Path) -> str | None:
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """Describe changes that are not in force in one line."""
     fields_of = defaultdict(list)
-    for field, verb in verbs_needed(changes).items():
-        fields_of[verb].append(field)
+    for change in changes:
+        if (command := command_for(stream, change)) is not None:
+            fields_of[command].append(change.field)
     others = "".join(
-        f". Use `sessionizer {verb} {stream}` for {', '.join(fields)}{_keeping(fields, changes)}"
-        for verb, fields in fields_of.items()
+        f". Use `sessionizer {command}` for {', '.join(fields)}{_keeping(fields, changes)}"
+        for command, fields in fields_of.items()
     )
     said = f"spec changed: {', '.join(change.field for change in changes)}"
     if others:

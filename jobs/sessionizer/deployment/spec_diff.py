@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_text
 from sessionizer.deployment.verdicts.judge import judge_differences
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict, describe_differences, judge_change
+from sessionizer.deployment.verdicts.verdict import OpenState, describe_differences, judge_change
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import Change
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
 from sessionizer.deployment.releases import ReleaseChoice
-from sessionizer.deployment.verdicts.verdict import Verdict, describe_differences
+from sessionizer.deployment.verdicts.verdict import describe_differences
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns, uncounted_state
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.judge import judge_differences
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.deployment.verdicts.verdict import OpenState
 from sessionizer.errors import NotAccepted
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.kept_spec import keep_rescale
@@ -18,6 +18,7 @@ from sessionizer.migrations.compiled import describe_migration
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import spec_fingerprint
+from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
-from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
 from sessionizer.home.clock import moment_text
 from sessionizer.home.json_record import typed_digest
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import JAVA, PYTHON
 from sessionizer.stream_spec.document.upgrades import UpgradePolicy
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel
 
 from sessionizer.home.json_record import json_digest
+from sessionizer.stream_spec.document.names import Sql
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.effect import ChangesWithSource, Effect, Verdict
 from sessionizer.stream_spec.sql_meaning import normal_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 Document: TypeAlias = "dict[str, Any]"
@@ -21,16 +26,8 @@ Document: TypeAlias = "dict[str, Any]"
 Decisions: TypeAlias = "dict[str, Any]"
 """Field, as a spec names it (``rules.gap_timeout``), to its value, in a spec's words."""
 
-WITHOUT_EFFECT: Final = frozenset(
-    {
-        "description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least",
-        "compaction.every", "compaction.keep", "upgrades.window", "upgrades.policy",
-        "upgrades.wave", "upgrades.at_restart", "upgrades.prove", "upgrades.canary", "upgrades.roll_back_if_failed",
-        "source.schema.file",
-    }
-)  # fmt: skip
-"""Fields for display, and fields that configure work beside the stream."""
-
+KEY_GROUPS: Final = "key_groups"
+MIGRATIONS: Final = "migrations"
 _DIGITS: Final = 16
 SCHEMA_CONTENT: Final = "source.schema.content"
 """Field with the content of a file, compared and shown by its digest."""
@@ -48,6 +45,61 @@ class Change:
         return f"{self.field}: {self.before!r} → {self.now!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class SpecField:
+    """A field of a spec: the effect of a change, whether it is SQL, and whether a switch may change it."""
+
+    effect: Effect
+    is_sql: bool
+    changes_with_source: bool
+
+    @property
+    def selects_events(self) -> bool:
+        """Whether another value stands for other events: another source."""
+        return self.changes_with_source and self.effect.verdict is Verdict.INCOMPATIBLE
+
+
+@cache
+def field_at(path: str) -> SpecField | None:
+    """Return the field that a spec names ``path``, None if this release does not know it."""
+    known = _all_fields()
+    if path in known:
+        return known[path]
+    return next((field for name, field in known.items() if name.endswith(".") and path.startswith(name)), None)
+
+
+@cache
+def _all_fields() -> dict[str, SpecField]:
+    """Return each field of the models by its path. A path that ends in a point stands for the names in a block."""
+    found: dict[str, SpecField] = {}
+    for path, field in _walk(StreamSpec, "", None, with_source=False):
+        found.setdefault(path, field)
+    return found
+
+
+def _walk(
+    model: type[BaseModel], prefix: str, around: Effect | None, *, with_source: bool
+) -> Iterator[tuple[str, SpecField]]:
+    """Yield the fields of ``model`` and below. ``around``: effect of the block, which its fields have without one."""
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{field.alias or name}"
+        effect = next((each for each in field.metadata if isinstance(each, Effect)), around)
+        changes_with_source = with_source or any(isinstance(each, ChangesWithSource) for each in field.metadata)
+        if effect is not None:
+            found = SpecField(effect, _is_sql(field.annotation) or Sql() in field.metadata, changes_with_source)
+            yield path, found
+            if get_origin(field.annotation) is dict:
+                yield f"{path}.", found
+        kinds = get_args(field.annotation) if get_origin(field.annotation) in {Union, UnionType} else [field.annotation]
+        for kind in kinds:
+            if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel):
+                yield from _walk(kind, f"{path}.", effect, with_source=changes_with_source)
+
+
+def _is_sql(annotation: Any) -> bool:  # noqa: ANN401  any type
+    return annotation == Sql() or any(map(_is_sql, get_args(annotation)))
+
+
 def document_of(spec: StreamSpec) -> Document:
     """Return the spec in the words of its file, defaults included. ``StreamSpec.model_validate`` reads it back."""
     return spec.model_dump(mode="json", by_alias=True)
@@ -60,7 +112,12 @@ def decisions_of(spec: StreamSpec) -> Decisions:
 
 def list_decisions(document: Mapping[str, Any]) -> Decisions:
     """Return all decisions of a spec as JSON, also of one that this release would refuse. An empty list is none."""
-    return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT and value != []}
+    return {field: value for field, value in leaves(document) if value != [] and not _is_beside_the_stream(field)}
+
+
+def _is_beside_the_stream(field: str) -> bool:
+    found = field_at(field)
+    return found is not None and found.effect.verdict is Verdict.NONE
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -77,8 +134,8 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
 
 
 def _compared(field: str, value: object) -> object:
-    is_sql = isinstance(value, str) and field.startswith(("mapping.", "measures."))
-    return normal_sql(str(value)) if is_sql else value
+    known = field_at(field) if isinstance(value, str) else None
+    return normal_sql(str(value)) if known is not None and known.is_sql else value
 
 
 def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.InvalidSpec(errors.STREAMS_FOLDER, "dags/streams", "a folder of stream specs (No such file or directory)"),
-    errors.ChangeRefused("clicks", "key_groups", 8, "rescale clicks", ", because the state has 16 key groups"),
+    errors.ChangeRefused("clicks", "key_groups", 8, "rescale clicks", ", because key_groups of the state is 16"),
     errors.UnknownStream("clik", ["clicks"]),
     errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
     errors.StoreUnreachable("hdfs://namenode/lake", "the table sessions", "Connection refused"),

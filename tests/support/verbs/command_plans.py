@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from sessionizer.deployment.upgrade_plan import UpgradePlan
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict
+from sessionizer.deployment.verdicts.verdict import Difference
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
@@ -19,6 +19,7 @@ from sessionizer.state.commands.switch import Switch
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.loss_plan import LossPlan
 from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace, SeedDecision
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step

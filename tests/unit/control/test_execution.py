@@ -18,7 +18,6 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
 )
-from sessionizer.deployment.verdicts.verdict import Verdict
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
 from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.registry import COMMANDS
@@ -36,6 +35,7 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
 )
 from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.stream_spec.effect import Verdict
 from support.faults.lost_lease import lose_lease
 from support.verbs.command_plans import DIGEST, plans, upgrade_decision
 from support.verbs.scripted_runner import ScriptedRunner

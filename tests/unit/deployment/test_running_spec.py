@@ -174,10 +174,13 @@ DIVIDED = "Use `sessionizer rescale visits` for key_groups, or keep 16: write it
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ([Change("source.topic", "a", "b"), OTHER_GAP], "Use `sessionizer switch visits` for source.topic"),
+        (
+            [Change("source.topic", "a", "b"), OTHER_GAP],
+            "Use `sessionizer switch visits --start-at WHERE` for source.topic",
+        ),
         (
             [Change("key_groups", 16, 32), Change("source.path", "a", "b")],
-            f"{DIVIDED}. Use `sessionizer switch visits` for source.path",
+            f"{DIVIDED}. Use `sessionizer switch visits --start-at WHERE` for source.path",
         ),
         (
             [Change("mapping.key", "a", "b"), Change("mapping.client", "a", "b")],

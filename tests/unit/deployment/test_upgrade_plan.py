@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict
+from sessionizer.deployment.verdicts.verdict import Difference
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK
 from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

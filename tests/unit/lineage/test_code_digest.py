@@ -21,7 +21,7 @@ PACKAGE = Path(sessionizer.__file__).parent
 DRIVER = "spark/driver/drive.py"
 """Where the decisions of a driver begin."""
 DECIDES = dict(deciding_modules(PACKAGE))
-DECIDES_NOT = ["cli/app.py", "deployment/verdicts/fields.py", "redaction.py", "state/proof/page.py"]
+DECIDES_NOT = ["cli/app.py", "stream_spec/effect.py", "redaction.py", "state/proof/page.py"]
 
 
 @cache

@@ -9,11 +9,10 @@ from pydantic import ValidationError
 
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.deployment.upgrade_plan import UpgradePlan
-from sessionizer.deployment.verdicts.fields import judge_field
-from sessionizer.deployment.verdicts.judge import spec_differences
+from sessionizer.deployment.verdicts.judge import judge_field, spec_differences
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.deployment.verdicts.verdict import OpenState
 from sessionizer.errors import InvalidSpec, MigrationRefused
 from sessionizer.migrations.compiled import (
     compile_migration,
@@ -33,6 +32,7 @@ from sessionizer.stream_spec.decisions import (
 )
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.effect import Verdict
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -10,16 +10,17 @@ from pydantic import BaseModel
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.decisions import (
-    WITHOUT_EFFECT,
     Change,
     Decisions,
     changes_between,
     decisions_of,
     document_of,
+    field_at,
     list_decisions,
 )
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 from support.faults.spoiled_specs import KAFKA, changed
 
@@ -122,13 +123,14 @@ def test_a_field_that_an_earlier_release_did_not_have_is_no_change_as_long_as_it
 
 @pytest.mark.parametrize("source", [*SOURCES])
 def test_no_field_is_forgotten(source: str) -> None:
-    """Each field of each block is decided, or is named as one without effect."""
+    """Each field of each block declares its effect, and is decided if it has one."""
     spec = StreamSpec.model_validate(changed({"source": GIVEN[source], "mapping/client": "c", **FILLED}))
-    named = set(fields_of(spec))
     decided = set(decisions_of(spec))
-    assert {field for field in named if not any(one == field or one.startswith(f"{field}.") for one in decided)} == (
-        {field for field in WITHOUT_EFFECT if field in named or not field.startswith("source.")}
-    )
+    for name in fields_of(spec):
+        known = field_at(name)
+        assert known is not None, f"declare what a change of {name} does to open sessions"
+        has_effect = known.effect.verdict is not Verdict.NONE
+        assert has_effect == any(one == name or one.startswith(f"{name}.") for one in decided), name
 
 
 @pytest.mark.parametrize("source", [*SOURCES])

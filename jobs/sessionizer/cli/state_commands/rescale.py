@@ -14,9 +14,9 @@ from sessionizer.cli.state_commands.operations import TypedCommand, find_begun, 
 from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.counts import count_text
-from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.stream_spec.decisions import KEY_GROUPS
 
 if TYPE_CHECKING:
     from sessionizer.cli.state_commands.shared_options import Shared

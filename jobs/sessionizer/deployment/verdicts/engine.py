@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict
+from sessionizer.deployment.verdicts.verdict import Difference
 from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, release_line
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
-from sessionizer.deployment.refusals import MIGRATIONS
 from sessionizer.deployment.verdicts.engine import engine_differences
-from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.payload import PAYLOAD, PayloadChange
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change
+from sessionizer.deployment.verdicts.verdict import Difference, judge_change
 from sessionizer.stream_spec.column_types import declared_columns, reads_other_type, resolve_path
-from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, Change, changes_between, leaves
+from sessionizer.stream_spec.decisions import MIGRATIONS, Change, changes_between, field_at, leaves
+from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.sql_meaning import normal_sql
 
 if TYPE_CHECKING:
@@ -56,13 +55,9 @@ def spec_differences(
     """Yield the differences of two specs."""
     stream = _name_of(before, now)
     for change in changes_between(dict(leaves(before)), dict(leaves(now))):
-        if change.field in WITHOUT_EFFECT:
-            reason = "it is shown, or configures work beside the stream"
-            yield Difference(change.field, "no effect", change.before, change.now, Verdict.NONE, reason)
-        elif change.field == MIGRATIONS:
+        if change.field == MIGRATIONS:
             if not effects.ids:
-                removed = Change(MIGRATIONS, _ids(change.before), _ids(change.now))
-                yield judge_change(removed, "migrations removed", Verdict.IN_PLACE, "their effect is in the state")
+                yield judge_field(stream, Change(MIGRATIONS, _ids(change.before), _ids(change.now)), state, effects)
         elif not change.field.startswith(f"{PAYLOAD}."):
             yield judge_field(stream, change, state, effects)
     yield from _read_otherwise(before, now, state, effects)
@@ -72,6 +67,24 @@ def spec_differences(
         yield judge_change(
             declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order"
         )
+
+
+def judge_field(stream: str, change: Change, state: OpenState, migrations: MigrationEffects) -> Difference:
+    """Judge one changed field by the effect that its model declares.
+
+    A field without one is unknown, so that a field of a later release is never taken in silence.
+    """
+    known = field_at(change.field)
+    if known is None:
+        reason = "this release does not know what the field does to open sessions"
+        return judge_change(change, "unknown setting", Verdict.UNKNOWN, reason)
+    kind, verdict, reason = known.effect.describe(change)
+    if change.field in migrations.ids_of:
+        return judge_change(change, kind, Verdict.MIGRATE, migrations.reason_for(change.field))
+    if verdict is Verdict.PARTIAL and state.is_empty:
+        return judge_change(change, kind, Verdict.IN_PLACE, "no session is open")
+    remedy = known.effect.remedy.replace("{stream}", stream)
+    return judge_change(change, kind, verdict, reason.replace("{open}", state.counted), remedy)
 
 
 def _read_otherwise(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from sessionizer.stream_spec.document.mapping import Mapping as SpecMapping
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_FIELDS = ("key", "client", "timeout_ms")
-"""Fields of ``mapping`` that a migration may set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class MigrationEffects:
         """Sum up the ``pending`` migrations, each as the spec declares it."""
         ids_of: dict[str, list[str]] = {}
         for each in pending:
-            fields = (f"mapping.{name}" for name in _FIELDS if each.get(name))
+            fields = (f"mapping.{name}" for name in SpecMapping.model_fields if each.get(name))
             for name in dict.fromkeys((*fields, *(each.get("columns") or ()), *(each.get("drop") or ()))):
                 ids_of.setdefault(name, []).append(str(each["id"]))
         return cls(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judge_change, partial_unless_empty
+from sessionizer.deployment.verdicts.verdict import Difference, judge_change
 from sessionizer.stream_spec.column_types import (
     PartKind,
     changed_parts,
@@ -22,6 +22,7 @@ from sessionizer.stream_spec.column_types import (
     strip_cast,
 )
 from sessionizer.stream_spec.decisions import Change
+from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.sql_meaning import normal_sql
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class PayloadChange:
             return Verdict.MIGRATE, self.migrations.reason_for(name), ""
         if self.state.is_empty:
             return Verdict.IN_PLACE, "no session is open", ""
-        return partial_unless_empty(self.state), reason, remedy
+        return Verdict.PARTIAL, reason, remedy
 
     def _recorded_type(self, name: str) -> ColumnType | None:
         known = self.state.types.get(name)

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_text
+from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sessionizer.lineage.fingerprint import Fingerprint
     from sessionizer.stream_spec.decisions import Change, Document
-
-
-class Verdict(StrEnum):
-    """Need of a stream to take a difference. Ordered from harmless to refused."""
-
-    NONE = "none"
-    """No effect on the state."""
-    IN_PLACE = "in place"
-    """The same checkpoint continues, and open sessions lack nothing."""
-    MIGRATE = "migrate"
-    """A new lineage takes the open sessions over."""
-    PARTIAL = "partial"
-    """It continues, but open sessions lack something. A user accepts that by name."""
-    UNKNOWN = "unknown"
-    """Not judged. A user accepts it by name."""
-    INCOMPATIBLE = "incompatible"
-    """Refused. The remedy says the way out."""
 
 
 ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
@@ -117,11 +100,6 @@ class OpenState:
 def judge_change(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
     """Make the difference of a changed field."""
     return Difference(change.field, kind, change.before, change.now, verdict, reason, remedy)
-
-
-def partial_unless_empty(state: OpenState) -> Verdict:
-    """Return the verdict on a change that open sessions lack something by: in place if there are none."""
-    return Verdict.IN_PLACE if state.is_empty else Verdict.PARTIAL
 
 
 def _shown(value: object) -> str:

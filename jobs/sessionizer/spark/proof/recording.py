@@ -10,7 +10,6 @@ from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.names import PUNCTUATIONS
 from sessionizer.counts import count_text
-from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
@@ -21,10 +20,13 @@ from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.state.proof.batches import choose_batches
 from sessionizer.stream_spec.decisions import (
+    KEY_GROUPS,
+    MIGRATIONS,
     Change,
     changes_between,
     decisions_of,
     document_of,
+    field_at,
     leaves,
     list_decisions,
 )
@@ -122,7 +124,8 @@ def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, .
     if spec.source.format == "socket":
         raise NothingToProve(stream, "a socket keeps none of its events")
     for change in changes:
-        if change.field in WHICH_SOURCE:
+        known = field_at(change.field)
+        if known is not None and known.selects_events:
             raise NothingToProve(stream, f"the batches were read from another source ({change})")
 
 

@@ -16,6 +16,7 @@ from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.stream_spec.decisions import field_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.source import KafkaSource
 
-_BELONGS: Final = ("source.", "mapping.", "trigger_interval")
-"""Another source may have other columns, and bring its rows at another pace."""
 _SETTLED: Final = "source.starting_offsets"
 """Setting of a stream that never ran. The plan decides where a switch begins."""
 
@@ -153,7 +152,8 @@ def require_switch(changes: tuple[Change, ...]) -> None:
         )
     problems = SpecProblems()
     for change in named:
-        if not change.field.startswith(_BELONGS):
+        known = field_at(change.field)
+        if known is None or not known.changes_with_source:
             with problems.noted():
                 raise InvalidSpec(change.field, change.now, _put_back(change))
     problems.raise_them()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -103,7 +104,13 @@ def catalog_names(table: str) -> dict[str, str]:
 
 TableName = Annotated[Text, AfterValidator(check_table_name), Field(json_schema_extra={"pattern": TABLE_NAME_PATTERN})]
 
-Expression = Text
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """Mark of text that is SQL."""
+
+
+Expression = Annotated[Text, Sql()]
 """SQL in Spark's dialect. ``sql_guard`` decides what it may contain, and Spark parses it when the stream starts."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program
 from sessionizer.stream_spec.document.section import Section, refusal
+from sessionizer.stream_spec.effect import FOR_NEW_ROWS, OptionsEffect
 
 
 def option_text(value: object) -> object:
@@ -35,7 +36,7 @@ class SourceWithOptions(Section):
     where_else: ClassVar[str] = BY_SPARK
     """Advice for an option that must not be in a file that is checked in."""
 
-    options: dict[str, OptionValue] = Field(
+    options: Annotated[dict[str, OptionValue], OptionsEffect("source option changed", FOR_NEW_ROWS)] = Field(
         default_factory=dict,
         description="Options of Spark's reader, with Spark's names. No secrets.",
         examples=[{"maxFilesPerTrigger": "100"}],

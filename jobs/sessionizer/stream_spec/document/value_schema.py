@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
 from sessionizer.stream_spec.document.section import Section, refusal
+from sessionizer.stream_spec.effect import BESIDE_THE_STREAM, FOR_NEW_ROWS, ColumnsEffect
 from sessionizer.stream_spec.value_schemas.avro import avro_columns
 from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
 
@@ -24,6 +25,8 @@ IN_BYTES: Final = frozenset({"avro", "protobuf"})
 """Encodings of values in bytes, whose schema gives the columns."""
 READ_BESIDE: Final = "read_beside"
 """Name, in the context of a validation, of the function that reads a file beside the spec."""
+COLUMNS: Final = ColumnsEffect("source column", FOR_NEW_ROWS)
+"""Effect of the columns of a source."""
 _BESIDE: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _WORD_OF_SUBJECT: Final = "^[^\\s/?#%]{1,255}$"
 
@@ -31,8 +34,10 @@ _WORD_OF_SUBJECT: Final = "^[^\\s/?#%]{1,255}$"
 class ValueSchema(Section):
     """A schema as it was when the spec was read."""
 
-    file: Text = Field(description="File that the schema was read from, beside the spec.")
-    columns: str = Field(description="Columns of the source that follow from the schema, as Spark DDL.")
+    file: Annotated[Text, BESIDE_THE_STREAM] = Field(description="File that the schema was read from, beside the spec.")
+    columns: Annotated[str, COLUMNS] = Field(
+        description="Columns of the source that follow from the schema, as Spark DDL."
+    )
     content: str = Field(description="Content of the file: JSON of Avro, or a FileDescriptorSet of Protobuf in base64.")
 
 

@@ -13,7 +13,8 @@ from sessionizer.core.wire.alignment import align_values
 from sessionizer.deployment.verdicts.judge import spec_differences
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.deployment.verdicts.verdict import OpenState
+from sessionizer.stream_spec.effect import Verdict
 from support.expected.type_trees import EDITS, TREES, Tree, arrow, ddl, edited, spark_json, value
 
 if TYPE_CHECKING:

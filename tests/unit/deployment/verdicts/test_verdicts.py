@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.deployment.verdicts.fields import judge_field
-from sessionizer.deployment.verdicts.judge import judge_differences
+from sessionizer.deployment.verdicts.judge import judge_differences, judge_field
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
+from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
 from sessionizer.stream_spec.column_types import ColumnType
 from sessionizer.stream_spec.decisions import Change, document_of, list_decisions
 from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.effect import Verdict
 from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
