@@ -125,7 +125,6 @@ class Bench:
             spark=self.spark,
             home=self.home,
             command=command,
-            left=self.home,
             savepoint=savepoint,
             manifest=manifest,
             plan=plan,

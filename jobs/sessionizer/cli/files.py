@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,10 @@ from sessionizer.fleet.table_queries import TablePlace, table_places
 from sessionizer.home.control_root import control_root
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
 from sessionizer.home.platform_home import HOME_VARIABLE
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import data_root, uri_of
+from sessionizer.home.stream_home import stream_homes
+from sessionizer.lineage.active import note_moved_data
+from sessionizer.lineage.data_owner import claim_data
 
 
 def home(
@@ -42,14 +45,27 @@ def home(
     moved_here: Annotated[
         bool, typer.Option("--moved-here", help="Note that the home was moved here. Its old place is out of use.")
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="With --moved-here: the data root to which you have copied the tables. Then restore."),
+    ] = None,
 ) -> None:
     """Show the id of the home, by which tables know their owner, and the place where it was made."""
-    control = control_root(home_folder(home))
+    platform = home_folder(home)
+    if data and not moved_here:
+        raise InvalidSpec("--data", data, "Give it with --moved-here only")
+    control = control_root(platform)
     found = read_identity(control)
     if found is None:
         raise InvalidSpec("--home" if home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
     here = place_of(control)
     if moved_here:
+        for stream in stream_homes(platform) if data else ():
+            moved = replace(stream, data_root=data_root(data, platform, "--data"))
+            moved.prepare_data()
+            claim_data(moved)
+            lineage = note_moved_data(moved)
+            typer.echo(f"stream {stream.name}, lineage {lineage}: its data is now at {data}")
         note_home_here(control)
         typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place}")
     elif found.place.is_same(here):

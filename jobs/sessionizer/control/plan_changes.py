@@ -31,7 +31,6 @@ _WORDS: Final = {
     "live_from": "begin of the live source",
     "lost": "lost events",
     "manifest": "manifest of the savepoint",
-    "moved_to": "data root",
     "past.format": "format of the history",
     "past.place": "history",
     "past.version": "version of the history",

@@ -151,3 +151,17 @@ def locate_data(home: StreamHome) -> StreamHome:
     except SessionizerError:
         return home
     return home if record is None else replace(home, data_root=data_root(record.data, home.platform))
+
+
+def note_moved_data(home: StreamHome) -> str | None:
+    """Note that the data of the active lineage is in the data root of ``home`` now. Return the lineage.
+
+    Raises DamagedFile, UnwritablePath.
+    """
+    lineage = active_lineage(home)
+    record = CHECKPOINT_FILE.of(home, lineage).require() if lineage else None
+    if lineage is None or record is None:
+        return None
+    data = None if home.data_root is None else uri_of(home.data_root)
+    CHECKPOINT_FILE.of(home, lineage).write(replace(record, data=data))
+    return lineage

@@ -112,7 +112,7 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
         raise InvalidSpec(missing[0], Verbatim("empty"), f"Fill it in: {declared[missing[0]][0].help}")
     if operation == Restore.name:
         _require_one_goal(given.get("savepoint"), given.get("time"))
-        _require_folders(given)
+        _require_folder(str(given.get("folder", "/")))
     if "history" in given:
         _require_place(str(given["history"]))
         _require_user(given)
@@ -128,24 +128,13 @@ def _require_one_goal(savepoint: object, time: object) -> None:
         raise InvalidSpec("time", Verbatim(str(time)), allowed)
 
 
-def _require_folders(given: Mapping[str, object]) -> None:
-    """Check the folder of a savepoint and the new data root. Raises InvalidSpec.
-
-    A move needs both, because the command looks for the savepoint from the old and the new data root.
-    """
-    for name in ("folder", "move_to"):
-        _require_folder(name, str(given.get(name, "/")))
-    if "move_to" in given and "folder" not in given:
-        allowed = "the folder or URI of the savepoint, in neither of the two data roots"
-        raise InvalidSpec("folder", Verbatim("empty"), allowed)
-
-
-def _require_folder(name: str, place: str) -> None:
+def _require_folder(place: str) -> None:
+    """Check the folder of a savepoint. Raises InvalidSpec."""
     secret = urlsplit(place).password if is_uri(place) else None
     if secret is not None:
-        raise InvalidSpec(name, place.replace(secret, "…"), "a URI without a password")
+        raise InvalidSpec("folder", place.replace(secret, "…"), "a URI without a password")
     if not (place.startswith("/") or is_uri(place)):
-        raise InvalidSpec(name, place, "an absolute path, or a URI")
+        raise InvalidSpec("folder", place, "an absolute path, or a URI")
 
 
 def _require_place(history: str) -> None:

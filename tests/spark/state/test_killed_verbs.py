@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 
-# whoever moves looks at the lease once more before each file that is copied: see tests/unit/state/test_table_move.py
-OVERTAKEN = [name for name in VERBS if name != "restore_elsewhere"]
-
-
 @pytest.fixture
 def verb(request: pytest.FixtureRequest) -> Verb:
     return VERBS[request.param]
@@ -68,7 +64,7 @@ def test_killed_before_each_of_its_writes_a_verb_is_finished(verb: Verb, prepare
     assert_as_the_steady_one(killed, steady)
 
 
-@pytest.mark.parametrize("verb", OVERTAKEN, indirect=True)
+@pytest.mark.parametrize("verb", VERBS, indirect=True)
 def test_overtaken_at_any_look_at_its_lease_a_verb_writes_nothing(verb: Verb, prepared: Callable[[str], Scene]) -> None:
     slow, steady = prepared("slow"), prepared("steady")
     before = set(list_names(slow.home.lineages))

@@ -1,4 +1,4 @@
-"""To another data root: the tables are copied, the stream goes on there, and what was left is as it was."""
+"""To another data root: a user copies the tables, notes it, and restores. What was left is as it was."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
-from sessionizer.control.records.approved_command import write_unless_abandoned
-from sessionizer.control.records.operation_record import OperationStage, require_no_operation
-from sessionizer.errors import DataElsewhere, UnfaithfulState
-from sessionizer.home.data_files import files_below, relative_name
+from sessionizer.cli.app import app
+from sessionizer.errors import DataAway, DataElsewhere
+from sessionizer.home.data_files import copy_file, files_below, relative_name
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.spark.state.lineages.new_lineage import NewLineage
+from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.places import opened
@@ -25,15 +24,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.stream_home import StreamHome
-    from support.streams.stage import Stage
+pytestmark = pytest.mark.long
 
 PATH, HDFS = "path", "hdfs"
-
-
-class Killed(BaseException):
-    """As a kill does, it passes every `except Exception`."""
 
 
 @pytest.fixture
@@ -42,74 +35,33 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> DataPath:
     return found
 
 
-@pytest.fixture
-def moved(spark: SparkSession, tmp_path: Path, root: DataPath) -> Restored:
-    restored = Restored.set_up(spark, tmp_path)
-    restored.root = root
-    return restored
-
-
 def content(folder: DataPath) -> dict[str, bytes]:
     return {relative_name(file, folder): opened(file).read_bytes() for file in files_below(folder)}
 
 
-def at_its_new_place(moved: Restored) -> Stage:
-    assert moved.root is not None
-    return replace(moved.stage, data=uri_of(moved.root))
-
-
-def assert_exact(moved: Restored, stage: Stage) -> None:
-    """What came before the savepoint was read by the lineage that was left."""
-    then = CheckpointLog(moved.stage.stream_home.checkpoint(moved.before)).committed()[: SAVED_AFTER + 1]
-    since = CheckpointLog(stage.checkpoint).committed()[1:]
-    rows = [row for name in sorted(moved.files) for row in moved.files[name]]
-    assert_landed(stage, [*batches_of(then, moved.files), *batches_of(since, moved.files)], rows)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("root", [PATH, HDFS], indirect=True)
-def test_a_stream_goes_on_elsewhere_with_all_that_its_tables_had(moved: Restored) -> None:
-    left, stage = moved.stage.stream_home, at_its_new_place(moved)
-    tables, checkpoint = content(left.tables), content(left.checkpoint(moved.before))
-    shown = "\n".join(moved.plan().lines())
-    assert f" {moved.stage.home} to {stage.data}. " in shown
-    assert f" {stage.data}/streams/clicks/tables/sessions" in shown
-    record = moved.restore()
-    assert record.counts, "rows left the copies"
-    assert (content(left.tables), content(left.checkpoint(moved.before))) == (tables, checkpoint)
-    with pytest.raises(DataElsewhere):
-        require_readable_lineage(left, stage.lineage or "")
-    require_readable_lineage(stage.stream_home, stage.lineage or "")
-    drain(moved.spark, stage)
-    assert_exact(moved, stage)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("root", [PATH], indirect=True)
-def test_one_that_fails_leaves_nothing_there_and_one_that_was_killed_goes_on(
-    moved: Restored, monkeypatch: pytest.MonkeyPatch
+def test_a_stream_goes_on_elsewhere_with_all_that_its_tables_had(
+    spark: SparkSession, tmp_path: Path, root: DataPath
 ) -> None:
-    stage = at_its_new_place(moved)
-
-    def unfaithful(*_: object) -> None:
-        raise UnfaithfulState("clicks", "1 of 2 keys")
-
-    def die(home: StreamHome, record: OperationRecord) -> None:
-        write_unless_abandoned(home, record)
-        if record.step is OperationStage.SEEDED:
-            raise Killed
-
-    monkeypatch.setattr(NewLineage, "compare", unfaithful)
-    with pytest.raises(UnfaithfulState):
-        moved.restore("20261123T070000-abc123")
-    assert list(content(stage.stream_home.tables)) == []
-    require_no_operation(moved.stage.stream_home)
-    monkeypatch.undo()
-    monkeypatch.setattr("sessionizer.control.operation.write_unless_abandoned", die)
-    with pytest.raises(Killed):
-        moved.restore()
-    monkeypatch.undo()
-    assert stage.lineage == moved.before
-    moved.restore()
-    drain(moved.spark, stage)
-    assert_exact(moved, stage)
+    restored = Restored.set_up(spark, tmp_path)
+    left, stage = restored.stage.stream_home, replace(restored.stage, data=uri_of(root))
+    tables, checkpoint = content(left.tables), content(left.checkpoint(restored.before))
+    for name in tables:
+        target = stage.stream_home.tables / name
+        opened(target.parent).mkdir(parents=True, exist_ok=True)
+        copy_file(left.tables / name, target)
+    noted = CliRunner().invoke(app, ["home", "--home", str(stage.home), "--moved-here", "--data", uri_of(root)])
+    assert noted.exit_code == 0, noted.exception
+    with pytest.raises(DataElsewhere):
+        require_readable_lineage(left, restored.before)
+    with pytest.raises(DataAway):
+        require_checkpoint(stage.stream_home, restored.before)
+    there = replace(restored, stage=stage)
+    assert there.restore().counts, "rows left the copies"
+    assert (content(left.tables), content(left.checkpoint(restored.before))) == (tables, checkpoint)
+    require_readable_lineage(stage.stream_home, stage.lineage or "")
+    drain(spark, stage)
+    then = CheckpointLog(left.checkpoint(restored.before)).committed()[: SAVED_AFTER + 1]
+    since = CheckpointLog(stage.checkpoint).committed()[1:]
+    rows = [row for name in sorted(restored.files) for row in restored.files[name]]
+    assert_landed(stage, [*batches_of(then, restored.files), *batches_of(since, restored.files)], rows)

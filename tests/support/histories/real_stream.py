@@ -127,7 +127,6 @@ class RealStream:
             spark=self.spark,
             home=self.home,
             command=command,
-            left=self.home,
             savepoint=kept,
             manifest=manifest,
             plan=plan,

@@ -34,10 +34,8 @@ def decided(**more: object) -> Any:
     return SimpleNamespace(**{**usual, "digest": DIGEST, "refusal": None, "changes_something": True, **more})
 
 
-def restore_decision(*, moves: bool) -> Any:
-    chosen = decided(
-        excluded_ranges=("a range",) if moves else (), moved_to="/lake" if moves else None, canary=CanaryTerms()
-    )
+def restore_decision(*, excludes: bool) -> Any:
+    chosen = decided(excluded_ranges=("a range",) if excludes else (), canary=CanaryTerms())
     return decided(decision=chosen)
 
 
@@ -62,8 +60,8 @@ def plans() -> dict[str, tuple[str, tuple[Step, ...], tuple[Step, ...]]]:
     seed, over = Seed(history="/old", backfill=True), Seed(history="/old", start_over=True)
     loss = LossPlan("clicks", "old", 7, "spec", ("a file",), "its end")
     found: dict[str, tuple[Any, Any]] = {
-        "restore": (Restore(), Restore().plan(restore_decision(moves=False))),
-        "restore elsewhere": (Restore(), Restore().plan(restore_decision(moves=True))),
+        "restore": (Restore(), Restore().plan(restore_decision(excludes=False))),
+        "restore with ranges": (Restore(), Restore().plan(restore_decision(excludes=True))),
         "rollback": (Rollback(), Rollback().plan(decided())),
         "rescale": (Rescale(), Rescale(key_groups=8).plan("clicks", standing, 4)),
         "switch": (Switch(), Switch(accept_loss=True).plan(loss)),

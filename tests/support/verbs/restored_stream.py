@@ -11,11 +11,10 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.commands.restore import RestoreRunner
-from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
+from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -37,10 +36,8 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.core.definition.event import Batch
-    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.restores.restore_plan import RestorePlan
-    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 
@@ -61,8 +58,6 @@ class Restored:
     savepoint: SavepointHome
     manifest: Manifest
     said: list[str] = field(default_factory=list)
-    root: DataPath | None = None
-    """The data root that a restore moves to; None: it stays."""
 
     @classmethod
     def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
@@ -92,19 +87,13 @@ class Restored:
         home = self.stage.stream_home
         pending = pending_operation(home)
         begun = read_approved(home, pending.id) if pending else None
-        return plan_restore(self.spark, home, self.savepoint, self.manifest, exclude, begun, move=self.move())
-
-    def move(self) -> TableMove | None:
-        """To the other data root, if there is one, and it is not there yet."""
-        home = locate_data(self.stage.stream_home)
-        begun = pending_operation(home) is not None
-        return move_of(home, self.manifest, self.root, begun=begun) if self.root is not None else None
+        return plan_restore(self.spark, home, self.savepoint, self.manifest, exclude, begun)
 
     def restore(
         self, operation: str = OPERATION, exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
     ) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, found, move = self.stage.stream_home, self.plan(*exclude), self.move()
+        home, found = self.stage.stream_home, self.plan(*exclude)
         plan = command.plan(replace(found, decision=replace(found.decision, canary=command.terms)))
         begun = replace(
             begun_restore(operation, savepoint=self.manifest.id),
@@ -117,14 +106,12 @@ class Restored:
         with hold_lease(home, job, 10, self.said.append) as lease:
             runner = RestoreRunner(
                 spark=self.spark,
-                home=move.taken if move else home,
+                home=home,
                 say=self.said.append,
                 command=command,
-                left=home,
                 savepoint=self.savepoint,
                 manifest=self.manifest,
                 plan=plan,
-                move=move,
             )
             return execute(Operation(home, record, lease.check), runner)
 

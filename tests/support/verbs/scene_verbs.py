@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import uri_of
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
@@ -20,7 +19,7 @@ from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.spark.state.commands.restore import RestoreRunner
 from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.spark.state.commands.switch import SwitchRunner
-from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
+from sessionizer.spark.state.restores.restore_planning import plan_restore
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
@@ -138,29 +137,23 @@ def saved_and_gone_on(scene: Scene) -> None:
     scene.read(BEFORE, LATER)
 
 
-def restore(scene: Scene, *, elsewhere: bool = False) -> OperationRecord:
-    """To the savepoint; ``elsewhere``: in another data root."""
-    home, spark, root = scene.home, scene.spark, scene.stage.root / "elsewhere"
+def restore(scene: Scene) -> OperationRecord:
+    """To the savepoint."""
+    home, spark = scene.home, scene.spark
     done = done_before(home, Restore.name)
     if done is None:
         kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
-        begun = pending_operation(home) is not None
-        move = move_of(home, manifest, root, begun=begun) if elsewhere else None
         command = Restore()
-        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, canary=command.terms, move=move))
+        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, canary=command.terms))
         runner = RestoreRunner(
             spark=spark,
-            home=move.taken if move else home,
+            home=home,
             command=command,
-            left=home,
             savepoint=kept,
             manifest=manifest,
             plan=plan,
-            move=move,
         )
         done = typed(home, command.name, lambda: plan, runner, savepoint=SAVEPOINT)
-    if elsewhere:
-        scene.stage = replace(scene.stage, data=uri_of(root))
     return done
 
 
@@ -191,7 +184,6 @@ VERBS = {
     "rollback": Verb(left_for_a_bad_one, roll_it_back, makes=0),
     "going_back": Verb(left_for_a_bad_one, start_a_driver_that_goes_back, makes=0),
     "restore": Verb(saved_and_gone_on, restore),
-    "restore_elsewhere": Verb(saved_and_gone_on, lambda scene: restore(scene, elsewhere=True)),
     "seed": Verb(archived, seed, begun=False),
     "start_over": Verb(archived, seed),
 }

@@ -24,7 +24,6 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.steps import (
     Activate,
     Compare,
-    CopyTables,
     DeleteLaterRows,
     KeepExcludedRanges,
     PointOfNoReturn,
@@ -248,7 +247,7 @@ def test_after_the_point_of_no_return_no_new_plan_stops_it(stopped: StreamHome, 
     runner.digest, runner.refusal = "f" * 16, EventsGone("clicks", ["a.json"])
     execute(operation, runner)
     world.assert_done()
-    assert not {"Stop", "ReadHistory", "CopyTables", "PointOfNoReturn"} & set(world.ran)
+    assert not {"Stop", "ReadHistory", "PointOfNoReturn"} & set(world.ran)
     assert "Activate" in world.ran
 
 
@@ -291,6 +290,6 @@ def test_open_sessions_are_left_behind_only_in_a_new_lineage_and_counted() -> No
 
 
 def test_what_a_restore_does_in_order() -> None:
-    names = [type(step) for step in plans()["restore elsewhere"][1]]
-    assert names[:5] == [KeepExcludedRanges, Stop, CopyTables, StartLineage, Compare]
+    names = [type(step) for step in plans()["restore with ranges"][1]]
+    assert names[:4] == [KeepExcludedRanges, Stop, StartLineage, Compare]
     assert ReadHistory not in names

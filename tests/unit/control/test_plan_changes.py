@@ -46,7 +46,6 @@ CHANGED = ("lineage that is left: l1 → l2", "lineage: l0 → l1")
     [
         (RESTORE, replace(RESTORE, leaves="l2", spec="ff"), ["lineage that is left: l1 → l2", "spec: ee → ff"]),
         (RESTORE, replace(RESTORE, canary=None), ["canary: the usual one → none"]),
-        (replace(RESTORE, moved_to="/lake"), RESTORE, ["data root: /lake → none"]),
         (RESCALE, replace(RESCALE, now=Division(8, 4), batch_id=9), ["now partitions: 2 → 4"]),
         (
             RESCALE,

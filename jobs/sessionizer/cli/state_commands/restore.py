@@ -13,27 +13,19 @@ from sessionizer.cli.state_commands.typed import command_line
 from sessionizer.cli.terminal import say
 from sessionizer.errors import InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.roots import data_root
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.state.commands.restore import Restore
-from sessionizer.state.restores.table_move import FLAG as MOVE_TO
-from sessionizer.state.restores.table_move import move_begun
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.marker_files import keep_from_removal
 
 if TYPE_CHECKING:
     from sessionizer.cli.state_commands.shared_options import Shared
-    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.restores.table_move import TableMove
-    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def run(command: Restore, shared: Shared) -> None:
     """Show the plan, or carry out the approved one."""
-    command.require_folder()
     stream, where = shared.stream, stream_home(shared.home, shared.stream, shared.data)
     if is_done_already(where, command.name, shared.approve):
         return
@@ -49,40 +41,25 @@ def run(command: Restore, shared: Shared) -> None:
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 
-    move = _move(where, manifest, command.move_to, pending)
-    goes_on = move.taken if move else where
-    with keep_from_removal(kept, command.name), working_spark(command.name, goes_on, shared.master) as spark:
+    with keep_from_removal(kept, command.name), working_spark(command.name, where, shared.master) as spark:
         begun = read_approved(where, pending.id) if pending else None
         found = retry_late_worker(
-            lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms, move=move), say
+            lambda: plan_restore(spark, where, kept, manifest, command.exclude, begun, canary=terms), say
         )
         plan = command.plan(found)
         if not typed.take_up(plan):
             return
         runner = RestoreRunner(
             spark=spark,
-            home=goes_on,
+            home=where,
             say=say,
             command=command,
-            left=where,
             savepoint=kept,
             manifest=manifest,
             plan=plan,
-            move=move,
         )
         record = typed.carry_out(plan, runner, f"{command.name} to {chosen}")
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
-
-
-def _move(
-    where: StreamHome, manifest: Manifest, wanted: str | None, pending: OperationRecord | None
-) -> TableMove | None:
-    from sessionizer.spark.state.restores.restore_planning import move_of  # noqa: PLC0415  fast --help
-
-    root = move_begun(pending) if pending else wanted
-    if root is None:
-        return None
-    return move_of(where, manifest, data_root(root, where.platform, MOVE_TO), begun=pending is not None)
 
 
 def _chosen(savepoints: DataPath, savepoint: str | None, time: str | None) -> str:

@@ -11,14 +11,12 @@ from sessionizer.state.commands.canary_options import ROLL_BACK_IF_FAILED, canar
 from sessionizer.state.commands.command import Command, Plan, option
 from sessionizer.state.commands.steps import (
     Activate,
-    CopyTables,
     DeleteLaterRows,
     KeepExcludedRanges,
     PointOfNoReturn,
     Stop,
     new_lineage,
 )
-from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.typed_range import FLAG as EXCLUDE
 
 if TYPE_CHECKING:
@@ -68,12 +66,6 @@ class Restore(Command):
         "place of the savepoint, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
         "stream",
     )
-    move_to: str | None = option(
-        MOVE_TO,
-        "Move to",
-        "another data root, a path or URI: the stream continues there, and its tables are copied",
-        metavar="ROOT",
-    )
     canary: int = canary_option()
     roll_back_if_failed: bool = roll_back_option()
 
@@ -86,7 +78,6 @@ class Restore(Command):
             steps=(
                 *((KeepExcludedRanges(),) if chosen.excluded_ranges else ()),
                 Stop(),
-                *((CopyTables(),) if chosen.moved_to else ()),
                 *new_lineage(chosen.canary),
                 PointOfNoReturn(),
                 DeleteLaterRows(),
@@ -100,12 +91,6 @@ class Restore(Command):
         """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
         return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=False)
 
-    def require_folder(self) -> None:
-        """Raise InvalidSpec for a move whose savepoint is in one of the two data roots."""
-        if self.move_to is not None and self.folder is None:
-            allowed = f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots"
-            raise InvalidSpec("--in", self.folder, allowed)
-
 
 def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
     """Return the error that makes the restore impossible, None if it is possible."""
@@ -114,8 +99,7 @@ def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
         return EventsGone(chosen.stream, gone)
     if chosen.canary is not None and chosen.canary.goes_back and not plan.leads_back:
         allowed = (
-            "Omit it, because no rollback undoes this restore: it leaves the data root, or "
-            f"lineage {chosen.leaves}, which has no batch"
+            f"Omit it, because no rollback undoes this restore: it leaves lineage {chosen.leaves}, which has no batch"
         )
         return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
     return None

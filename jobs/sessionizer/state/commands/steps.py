@@ -31,13 +31,6 @@ class KeepExcludedRanges(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyTables(Step):
-    """Copy of the tables to another data root."""
-
-    done_if: ClassVar = OperationStage.SEEDED
-
-
-@dataclass(frozen=True, kw_only=True)
 class WriteSavepoint(Step):
     """Savepoint of the open events before the change."""
 

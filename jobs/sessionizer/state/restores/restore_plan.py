@@ -46,7 +46,6 @@ class RestoreDecision(DigestOfDecided):
     """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
     ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
-    ``moved_to``: another data root.
     """
 
     stream: str
@@ -58,7 +57,6 @@ class RestoreDecision(DigestOfDecided):
     spec: str
     excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
     canary: CanaryTerms | None = USUAL
-    moved_to: str | None = None
 
     @property
     def decided(self) -> Mapping[str, Any]:
@@ -66,8 +64,6 @@ class RestoreDecision(DigestOfDecided):
         decided = asdict(self, dict_factory=json_keys)
         if not self.excluded_ranges:
             del decided["left_out"]
-        if self.moved_to is None:
-            del decided["moved_to"]
         del decided["trial"]
         return {**decided, **digest_terms(self.canary)}
 
@@ -78,9 +74,8 @@ class RestorePlan:
 
     ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
     left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
-    savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another
-    data root, as texts. ``leads_back``: whether a rollback can undo the restore. ``spec_stays``: the stream runs by the
-    savepoint's spec already.
+    savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``leads_back``:
+    whether a rollback can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already.
     """
 
     decision: RestoreDecision
@@ -91,7 +86,6 @@ class RestorePlan:
     tables: tuple[RowsOfTable, ...]
     replay: Replay
     remarks: tuple[str, ...] = ()
-    move: tuple[str, ...] = ()
     leads_back: bool = True
     spec_stays: bool = False
 
@@ -131,7 +125,6 @@ class RestorePlan:
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
         for remark in self.remarks:
             yield f"        {remark}"
-        yield from self.move
         yield from consequences(self.tables, self.replay)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.names import PARTITIONS
@@ -26,7 +26,7 @@ from sessionizer.spark.state.restores.restore_planning import (
     tables_of,
 )
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
-from sessionizer.state.commands.steps import CopyTables, KeepExcludedRanges
+from sessionizer.state.commands.steps import KeepExcludedRanges
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer
 from sessionizer.state.savepoints.manifest import read_saved_spec
@@ -38,49 +38,36 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.savepoints.saved_state import SavedState
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.commands.restore import Restore
     from sessionizer.state.restores.restore_plan import RestorePlan
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
 
 @dataclass(kw_only=True)
 class RestoreRunner(SparkRunner):
-    """Runner of a restore of the stream to ``savepoint``, as ``plan`` says.
-
-    ``home`` has its data where the stream goes on. ``left`` has it where the stream is. ``move``: between the two.
-    """
+    """Runner of a restore of the stream to ``savepoint``, as ``plan`` says."""
 
     command: Restore
-    left: StreamHome
     savepoint: SavepointHome
     manifest: Manifest
     plan: Plan[RestorePlan]
-    move: TableMove | None = None
-    _has_copied: bool = field(default=False, init=False)
 
     def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
         """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
         if record.is_past_return:
             return self.plan
         out = self.plan.decision.decision.excluded_ranges
-        replay = replay_now(self.spark, self.left, self.savepoint, self.manifest, out)
-        leads_back = can_lead_back(self.left, self.move)
-        return self.command.plan(replace(self.plan.decision, replay=replay, leads_back=leads_back))
+        replay = replay_now(self.spark, self.home, self.savepoint, self.manifest, out)
+        return self.command.plan(replace(self.plan.decision, replay=replay, leads_back=can_lead_back(self.home)))
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a restore has."""
         match step:
             case KeepExcludedRanges():
                 keep_excluded_ranges(self.home, operation.record.id, self.plan.decision.decision.excluded_ranges)
-            case CopyTables():
-                assert self.move is not None  # noqa: S101  its plan has the step
-                self._has_copied = True
-                self.move.copy(operation.permit)
             case _:
                 return super().run_own(step, operation)
         return None
@@ -97,13 +84,6 @@ class RestoreRunner(SparkRunner):
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and the rows that leave them and come back."""
         return tables_of(self.home, self.manifest), changes_of(self.home, self.manifest)
-
-    def clean_up(self, operation: Operation) -> None:
-        """Remove the new lineage of a failed try, and its copies of tables while the stream can still stay."""
-        super().clean_up(operation)
-        if self.move is not None and self._has_copied and not operation.record.is_past_return:
-            self._has_copied = False
-            self.move.remove_copies(operation.permit)
 
     def _versions_now(self) -> dict[str, int]:
         tables = {each.location for each in tables_of(self.home, self.manifest)}

@@ -27,7 +27,6 @@ from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, 
 from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
 from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
-from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.native import require_same_line
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.roots import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.judge import CanaryTerms
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.lineages.path import Path
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
-    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -60,12 +57,11 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     begun: ExcludedRanges | None = None,
     *,
     canary: CanaryTerms | None = USUAL,
-    move: TableMove | None = None,
 ) -> RestorePlan:
     """Make the plan of a restore of the stream to a complete savepoint.
 
     ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
-    the new lineage. ``move``: to another data root. Raises NothingToSave if the stream never ran, UnusableSavepoint for
+    the new lineage. Raises NothingToSave if the stream never ran, UnusableSavepoint for
     one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
     """
     require_undamaged(savepoint, manifest)
@@ -86,7 +82,6 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
             spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
             excluded_ranges=found.excluded_ranges,
             canary=canary,
-            moved_to=root_of(move.taken) if move else None,
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
@@ -98,24 +93,14 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
             *found.remarks,
             *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
         ),
-        move=tuple(move.lines()) if move else (),
-        leads_back=can_lead_back(home, move),
+        leads_back=can_lead_back(home),
         spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
     )
 
 
-def can_lead_back(home: StreamHome, move: TableMove | None) -> bool:
-    """Whether a rollback can undo a restore: the lineage that it leaves has a batch, and the data root stays."""
-    return move is None and read_last_commit(home.checkpoint(require_lineage(home))) is not None
-
-
-def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
-    """Plan the move of a restore to the data root ``root``: tables of a ``sink.path`` stay there.
-
-    Raises DataOwned, InvalidSpec.
-    """
-    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
-    return move_to(home, root, STREAMED if None in folders else (), begun=begun)
+def can_lead_back(home: StreamHome) -> bool:
+    """Whether a rollback can undo a restore: the lineage that it leaves has a batch."""
+    return read_last_commit(home.checkpoint(require_lineage(home))) is not None
 
 
 def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
