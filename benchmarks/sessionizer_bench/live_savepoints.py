@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import yaml
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values

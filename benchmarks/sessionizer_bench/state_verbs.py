@@ -23,8 +23,7 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import uri_of
-from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import CHECKPOINT, OPEN_EVENTS, StreamHome
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.spark.state.commands.restore import RestoreRunner
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer_bench.data.dataset import Dataset
 

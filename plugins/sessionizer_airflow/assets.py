@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import add_stamp, unknown_format
 from sessionizer.home.stream_home import StreamHome

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from airflow.observability import stats as triggerer_stats
 from airflow.sdk.observability import stats as worker_stats
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.home.stream_home import StreamHome
 
 PREFIX: Final = "sessionizer"

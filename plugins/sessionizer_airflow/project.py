@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
-from sessionizer.home.platform_home import HOME_VARIABLE, home_at
-from sessionizer.home.roots import DATA_VARIABLE, data_root, is_uri, uri_of
+from sessionizer.home.roots import (
+    CONTROL_VARIABLE,
+    DATA_VARIABLE,
+    HOME_VARIABLE,
+    control_root,
+    data_root,
+    home_at,
+    is_uri,
+    uri_of,
+)
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import APPLICATION, PACKAGE, jar_folder
 from sessionizer.launch.package_archive import PackageArchive

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.lease import read_lease
+from sessionizer.control.records.process_records import read_launch
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.local import kill
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from sessionizer.control.records.exit_record import EXIT_FILE, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.process_records import EXIT_FILE, request_stop
 from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill

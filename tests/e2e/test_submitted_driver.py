@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
-from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.home.local_files import LIMIT_BYTES, BoundedLog
 from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.process_records import LaunchRecord
 
 OLD = b"what it printed in the months before\n"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec

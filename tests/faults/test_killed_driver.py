@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined

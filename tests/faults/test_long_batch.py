@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.read_status import read_driver

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import QueryInterrupted
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.clock import epoch_ms

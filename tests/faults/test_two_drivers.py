@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.names import commit_log
-from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.lease import acquire, fence
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from support.expected.landed import assert_as_defined, table_rows
@@ -77,7 +77,7 @@ def test_another_host_takes_the_lease_of_a_driver_that_stands_still_and_of_no_ot
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for_line(QUERY_STARTS)
         monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-        monkeypatch.setattr("sessionizer.control.lease.lease.epoch_ms", lambda: epoch_ms() + 180_000)
+        monkeypatch.setattr("sessionizer.control.lease.epoch_ms", lambda: epoch_ms() + 180_000)
         with pytest.raises(LeaseHeld):
             acquire(home, "far", takeover_after_ms=60_000)
         driver.freeze()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sessionizer.checkpoint.log_entries import CommitEntry, OffsetEntry, commit_entry, offset_entry
 from sessionizer.checkpoint.names import EVENTS, commit_log, list_numbers, offset_log, source_log
 from sessionizer.errors import DamagedFile
-from sessionizer.home.data_access import read_data_text
+from sessionizer.home.data_files import read_data_text
 from sessionizer.home.json_record import parse_json
 from sessionizer.home.roots import uri_of
 

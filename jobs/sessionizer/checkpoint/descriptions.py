@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.log_entries import text_of
 from sessionizer.checkpoint.names import OPERATOR, STATE
-from sessionizer.home.data_access import read_data_text, remove_data, write_data_text
-from sessionizer.home.data_files import list_all_entries
+from sessionizer.home.data_files import list_all_entries, read_data_text, remove_data, write_data_text
 from sessionizer.home.json_record import parse_json
 
 if TYPE_CHECKING:

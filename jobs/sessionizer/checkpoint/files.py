@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
-from sessionizer.home.data_access import list_stored_sizes, read_data
+from sessionizer.home.data_files import list_stored_sizes, read_data
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from sessionizer.checkpoint.state_files import (
     list_shared_files,
     version_files,
 )
-from sessionizer.home.data_access import make_data_folder
-from sessionizer.home.data_files import copy_file, list_entries, several_at_a_time
+from sessionizer.home.data_files import copy_file, list_entries, make_data_folder, several_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

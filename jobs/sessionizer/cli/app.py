@@ -36,7 +36,7 @@ from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import InvalidSpec, SessionizerError
-from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer.state.commands.command import EARLIER_FIELDS
 
 Control: TypeAlias = Annotated[

@@ -30,10 +30,8 @@ from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view
 from sessionizer.fleet.table_queries import TablePlace, table_places
-from sessionizer.home.control_root import control_root
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
-from sessionizer.home.platform_home import HOME_VARIABLE
-from sessionizer.home.roots import data_root, uri_of
+from sessionizer.home.roots import HOME_VARIABLE, control_root, data_root, uri_of
 from sessionizer.home.stream_home import stream_homes
 from sessionizer.lineage.active import note_moved_data
 from sessionizer.lineage.data_owner import claim_data

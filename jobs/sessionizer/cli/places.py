@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from sessionizer.errors import InvalidSpec, UnknownStream
-from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import store_at
-from sessionizer.home.data_access import require_reachable
+from sessionizer.home.data_files import require_reachable
 from sessionizer.home.names import check_name
-from sessionizer.home.platform_home import DEFAULT_STREAMS, home_at, platform_home
-from sessionizer.home.roots import DATA_VARIABLE, data_root, uri_of
+from sessionizer.home.roots import (
+    DATA_VARIABLE,
+    DEFAULT_STREAMS,
+    control_root,
+    data_root,
+    home_at,
+    platform_home,
+    uri_of,
+)
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.loading.folder import find_stream, spec_files

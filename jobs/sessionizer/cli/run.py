@@ -21,7 +21,7 @@ from sessionizer.cli.places import (
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
-from sessionizer.control.records.launch_record import require_shared_home
+from sessionizer.control.records.process_records import require_shared_home
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_store import store_at

@@ -14,7 +14,7 @@ from sessionizer.cli.terminal import confirm, say, start_spark, translate_failur
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import DAY, epoch_ms
-from sessionizer.home.data_access import data_exists
+from sessionizer.home.data_files import data_exists
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
@@ -26,7 +26,7 @@ from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import PruningVerdict
 

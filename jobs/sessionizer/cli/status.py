@@ -25,7 +25,7 @@ from sessionizer.home.control_store import store_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
 

@@ -11,7 +11,7 @@ from sessionizer.cli.places import Home, Stream, Streams, home_folder, require_k
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.exit_record import request_stop
+from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished

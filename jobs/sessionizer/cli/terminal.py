@@ -25,7 +25,7 @@ from sessionizer.errors import (
     UnwritablePath,
     every_problem,
 )
-from sessionizer.home.disk.disk_space import unreadable
+from sessionizer.home.local_files import unreadable
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
 

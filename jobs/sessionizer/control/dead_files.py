@@ -7,10 +7,9 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.approved_command import APPROVED_COMMAND_FILE
-from sessionizer.control.records.operation_record import PLAN_FILE
+from sessionizer.control.records.operation_record import APPROVED_COMMAND_FILE, PLAN_FILE
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
 if TYPE_CHECKING:

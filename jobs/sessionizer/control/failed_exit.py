@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.start_problem import BROKEN_CODE
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.lease import read_lease
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
-from sessionizer.home.disk.bounded_log import BoundedLog
-from sessionizer.home.disk.local_files import open_regular
+from sessionizer.home.local_files import BoundedLog, open_regular
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.lease.watch import holder_beats
+from sessionizer.control.lease import acquire, holder_beats, read_lease
 from sessionizer.control.records.desired_state import (
     Desired,
     DesiredState,
@@ -17,9 +15,15 @@ from sessionizer.control.records.desired_state import (
     end_maintenance,
     read_desired,
 )
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, request_stop, write_exit
-from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.process_records import (
+    EXIT_FILE,
+    ExitOutcome,
+    ExitRecord,
+    read_launch,
+    request_stop,
+    write_exit,
+)
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
@@ -36,7 +40,7 @@ from sessionizer.home.names import is_command, name_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from sessionizer.home.stream_home import StreamHome
 
 

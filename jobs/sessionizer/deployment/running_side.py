@@ -12,10 +12,8 @@ from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile, StoreUnreachable
-from sessionizer.home.cached_value import cached_read
-from sessionizer.home.control_store import store_at
-from sessionizer.home.data_access import read_data_text
-from sessionizer.home.data_files import list_names
+from sessionizer.home.control_store import cached_read, store_at
+from sessionizer.home.data_files import list_names, read_data_text
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT

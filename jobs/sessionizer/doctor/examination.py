@@ -11,9 +11,7 @@ from sessionizer import __version__
 from sessionizer.doctor import facts, judge
 from sessionizer.doctor.finding import warning
 from sessionizer.errors import SessionizerError
-from sessionizer.home.control_root import control_root
-from sessionizer.home.platform_home import DEFAULT_STREAMS, HOME_VARIABLE
-from sessionizer.home.roots import DATA_VARIABLE, object_store, uri_of
+from sessionizer.home.roots import DATA_VARIABLE, DEFAULT_STREAMS, HOME_VARIABLE, control_root, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import list_file_names
 from sessionizer.stream_spec.loading.folder import survey_streams

@@ -7,13 +7,8 @@ are its fields, and its message is composed from them. A new class needs its row
 
 from __future__ import annotations
 
-from sessionizer.errors.command_errors import *
 from sessionizer.errors.driver_errors import *
-from sessionizer.errors.file_errors import *
-from sessionizer.errors.launch_errors import *
-from sessionizer.errors.lineage_errors import *
-from sessionizer.errors.source_errors import *
-from sessionizer.errors.spec_errors import *
+from sessionizer.errors.state_errors import *
 from sessionizer.errors.table_errors import *
 from sessionizer.errors.tree import *
 

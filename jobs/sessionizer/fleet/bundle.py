@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.counts import count_text
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.disk.bounded_log import KEPT
-from sessionizer.home.disk.local_files import open_regular
+from sessionizer.home.local_files import KEPT, open_regular
 from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.lineage.active import locate_data, read_lineage

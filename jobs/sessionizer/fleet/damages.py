@@ -22,7 +22,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sessionizer.home.json_file import RecordFile
+    from sessionizer.home.record_file import RecordFile
     from sessionizer.home.stream_home import StreamHome
 
 GONE: Final = "the file is gone"

@@ -1,8 +1,13 @@
 """Functions that write, read, list and delete files of the data root, and read the log of a Delta table there.
 
-A file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On HDFS a
-rename is one step of the NameNode and refuses a name that exists. An object store does the same with one conditional
-put.
+A ``DataPath`` has no method that opens anything, so each access is a function of this module. They raise
+FileNotFoundError if a file is absent, StoreUnreachable if its store does not answer, and OSError if anything else is
+wrong. So a store that is away is never taken for one without the file, although the clients of stores have errors of
+their own, and fsspec's ``isdir`` and ``find`` hide them.
+
+A published file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On
+HDFS a rename is one step of the NameNode and refuses a name that exists. An object store does the same with one
+conditional put.
 """
 
 from __future__ import annotations
@@ -11,34 +16,279 @@ import re
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
-from sessionizer.errors import DamagedFile
-from sessionizer.home.data_access import (
-    data_exists,
-    is_folder,
-    make_data_folder,
-    open_data,
-    reaching,
-    read_data,
-    write_data_text,
-)
-from sessionizer.home.data_reach import translate_refusal
-from sessionizer.home.disk.disk_space import is_away
-from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
-from sessionizer.home.json_file import Reading, failed_reading, format_json, parse_object, write_json
+from sessionizer.errors import DamagedFile, InvalidSpec, SessionizerError, StoreUnreachable
+from sessionizer.home.control_store import require_listener, store_at, translate_to_os_error
 from sessionizer.home.json_record import parse_json
-from sessionizer.home.roots import ON_HADOOP, store_path, uri_of
+from sessionizer.home.local_files import (
+    TEMPORARY_SUFFIX,
+    close_to_others,
+    first_line,
+    is_away,
+    open_regular,
+    unwritable,
+)
+from sessionizer.home.record_file import Reading, failed_reading, format_json, parse_object, write_json
+from sessionizer.home.roots import (
+    ALLOWED_CONTROL,
+    ALLOWED_DATA,
+    CONTROL_VARIABLE,
+    DATA_VARIABLE,
+    ON_HADOOP,
+    store_path,
+    uri_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from upath import UPath
 
+    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
     from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.roots import DataPath
+    from sessionizer.home.roots import ControlPath, DataPath
+
+
+ANSWERS_WITHIN_S: Final = 10.0
+_OF_THE_FILE: Final = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+_NUMBER: Final = re.compile(r"\(os error (\d+)\)")
+"""Pattern of the system's error number in hdfs-native's messages."""
+
+
+@contextmanager
+def reaching(path: DataPath) -> Iterator[None]:
+    """Let the block, which reads or writes ``path``, raise StoreUnreachable or OSError in place of a client's errors.
+
+    If the path names the host and port of a name node, connect first: HDFS's client tries for minutes. Raises
+    ImportError and ValueError as they come: no installed package reads such a URI.
+    """
+    if isinstance(path, Path):
+        yield
+        return
+    try:
+        require_listener(store_path(path), ANSWERS_WITHIN_S)
+        yield
+    except (ImportError, ValueError, SessionizerError):
+        raise
+    except Exception as error:
+        refusal = translate_to_os_error(error)
+        if is_store_away(refusal):
+            detail = refusal.strerror or first_line(refusal)
+            raise StoreUnreachable(uri_of(path), "the data", detail) from error
+        if refusal is error:
+            raise
+        raise refusal from error
+
+
+def require_reachable(folder: DataPath) -> None:
+    """Ask a name node before a long work begins. Raises StoreUnreachable."""
+    with reaching(folder):
+        pass
+
+
+def is_store_away(error: OSError) -> bool:
+    """Whether the error of a store's client may pass by itself. Some are timeouts without a number."""
+    if isinstance(error, _OF_THE_FILE):
+        return False
+    number = _NUMBER.search(str(error))
+    if number is not None:
+        return is_away(OSError(int(number[1]), ""))
+    return error.errno is None or is_away(error)
+
+
+def list_stored_sizes(folder: DataPath) -> Iterator[tuple[str, int]]:
+    """Yield each file below a ``folder`` of a store: its name relative to it, with slashes, and its bytes.
+
+    Also hidden ones. None without a folder. Raises StoreUnreachable, OSError.
+    """
+    root = store_path(folder).path.rstrip("/")
+    for path, about in _list_tree(folder).items():
+        if not path.endswith("/"):  # what marks a folder in an object store
+            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
+
+
+def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
+    """List the files below a folder of a store as fsspec describes them."""
+    there = store_path(folder)
+    try:
+        with reaching(folder):
+            if there.protocol in ON_HADOOP:
+                return dict(_walk(there.fs, there.path))
+            return cast("dict[str, dict[str, Any]]", there.fs.find(there.path, detail=True))
+    except FileNotFoundError:
+        if data_exists(folder):
+            raise
+        return {}
+
+
+def _walk(system: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  as fsspec has it
+    """Yield each file below ``folder``. fsspec's own ``find`` omits a folder that it cannot list."""
+    for about in system.ls(folder, detail=True):
+        if about["type"] == "directory":
+            yield from _walk(system, about["name"])
+        else:
+            yield about["name"], about
+
+
+def data_exists(path: DataPath) -> bool:
+    """Whether there is such a file or folder. Raises StoreUnreachable, OSError."""
+    return path.exists() if isinstance(path, Path) else _information(path) is not None
+
+
+def is_folder(path: DataPath) -> bool:
+    """Whether there is such a folder. Raises StoreUnreachable, OSError."""
+    if isinstance(path, Path):
+        return path.is_dir()
+    about = _information(path)
+    return about is not None and about["type"] == "directory"
+
+
+def size_of(path: DataPath) -> int:
+    """Return the bytes of a file. Raises StoreUnreachable, OSError."""
+    if isinstance(path, Path):
+        return path.stat().st_size
+    about = _information(path)
+    if about is None:
+        raise FileNotFoundError(store_path(path).path)
+    return int(about["size"])
+
+
+def _information(path: DataPath) -> dict[str, Any] | None:
+    """Return what fsspec knows of a path in a store, None if there is nothing."""
+    there = store_path(path)
+    try:
+        with reaching(path):
+            return cast("dict[str, Any]", there.fs.info(there.path))
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def open_data(path: DataPath, mode: str = "rb") -> Iterator[BinaryIO]:
+    """Open a file for the block, which only reads or writes it. ``mode``: ``rb`` or ``wb``.
+
+    Raises StoreUnreachable, OSError.
+    """
+    with reaching(path):
+        regular = isinstance(path, Path) and mode == "rb"
+        with open_regular(cast("Path", path)) if regular else cast("Path", path).open(mode) as opened:
+            yield cast("BinaryIO", opened)
+
+
+def read_data(path: DataPath) -> bytes:
+    """Read a file. Raises StoreUnreachable, OSError."""
+    with reaching(path):
+        if isinstance(path, Path):
+            with open_regular(path) as file:
+                return file.read()
+        return store_path(path).read_bytes()
+
+
+def read_data_text(path: DataPath) -> str:
+    """Read a text file. Raises StoreUnreachable, OSError, and DamagedFile if it is not UTF-8."""
+    try:
+        return read_data(path).decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(uri_of(path), f"it is no text ({error.reason} at byte {error.start})") from error
+
+
+def write_data_text(path: DataPath, text: str) -> None:
+    """Write a text file, whose folder must exist. Raises StoreUnreachable, OSError."""
+    with reaching(path):
+        cast("Path", path).write_bytes(text.encode())
+
+
+def remove_data(path: DataPath) -> None:
+    """Delete a file. Harmless if there is none. Raises StoreUnreachable, OSError."""
+    with reaching(path):
+        cast("Path", path).unlink(missing_ok=True)
+
+
+def make_data_folder(folder: DataPath, *, exist_ok: bool = False) -> None:
+    """Make a folder and its parents. Raises StoreUnreachable, OSError."""
+    with reaching(folder):
+        cast("Path", folder).mkdir(parents=True, exist_ok=exist_ok)
+
+
+def make_private_data(folder: DataPath) -> None:
+    """Make a folder and its parents, and close a local one to other users. Raises StoreUnreachable, OSError."""
+    make_data_folder(folder, exist_ok=True)
+    close_to_others(folder)
+
+
+def make_writable(folder: DataPath, purpose: str) -> None:
+    """Make ``folder`` and prove that it can be written.
+
+    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no installed package reads
+    such a URI.
+    """
+    probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    try:
+        make_data_folder(folder, exist_ok=True)
+        # permission bits lie (root, read-only mounts, quotas), so a file is really created
+        write_data_text(probe, "0")
+        remove_data(probe)
+    except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
+        raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED_DATA} ({first_line(error)})") from error
+    except StoreUnreachable as error:
+        raise StoreUnreachable(uri_of(folder), purpose, error.detail) from error
+    except OSError as error:
+        raise translate_refusal(folder, purpose, error) from error
+
+
+def make_writable_control(folders: Iterable[ControlPath]) -> None:
+    """Make folders of records and prove that they can be written.
+
+    In a store both primitives are tried, in the first folder.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable if the store does not answer, and InvalidSpec if no installed
+    package reads such a URI. Raises InvalidSpec also if the store creates a file that exists, because two drivers would
+    then have one lease.
+    """
+    stores: list[UPath] = []
+    for folder in folders:
+        if isinstance(folder, Path):
+            make_writable(folder, f"the stream's {folder.name} directory")
+            close_to_others(folder)
+        else:
+            stores.append(folder)
+    if stores:
+        _require_primitives(stores)
+
+
+def _require_primitives(folders: Sequence[UPath]) -> None:
+    folder, purpose = folders[0], f"the stream's {folders[0].name} directory"
+    probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    try:
+        for each in folders:
+            store_at(each).make_folder()
+        created = store_at(probe).create(_content()), store_at(probe).create(_content())
+        store_at(probe).replace(_content(), durable=True)
+        store_at(probe).remove()
+    except OSError as error:
+        raise store_at(folder).refuse(purpose, error) from error
+    except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it
+        raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({first_line(error)})") from error
+    if created != (True, False):
+        detail = "this store has created a file that exists: conditional puts are not to be had there"
+        raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({detail})")
+
+
+def _content() -> bytes:
+    return secrets.token_bytes(8)  # unique to a call, see ``ControlStore``
+
+
+def translate_refusal(
+    path: DataPath, purpose: str, error: OSError
+) -> ControlUnreachable | StoreUnreachable | DiskFull | UnwritablePath:
+    """Translate ``error`` from writing to ``path``, which may be a path or a URI, into one of our errors."""
+    if not isinstance(path, Path) and is_store_away(error):
+        return StoreUnreachable(uri_of(path), purpose, error.strerror or first_line(error))
+    return unwritable(uri_of(path), purpose, error)
+
 
 AT_A_TIME: Final = 4
 """Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made

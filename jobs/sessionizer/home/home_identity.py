@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.errors import HomeCopied
-from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:

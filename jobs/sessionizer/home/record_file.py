@@ -1,17 +1,203 @@
-"""The files of records, each declared beside the kind of its record: of a stream, or of a lineage."""
+"""JSON and records in files of a control root: complete before the name appears, and damage told from absence.
+
+Each file is declared beside the kind of its record: of a stream, or of a lineage.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from sessionizer.home.json_file import Record, RecordFile, content_to_store
+from sessionizer.errors import ControlUnreachable, DamagedFile, UnreadablePath
+from sessionizer.home.control_store import store_at
+from sessionizer.home.json_record import add_stamp, parse_json, unknown_format
+from sessionizer.home.local_files import first_line, unreadable
 from sessionizer.home.names import check_identifier
+from sessionizer.home.roots import uri_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.lineage_home import LineageHome
-    from sessionizer.home.roots import ControlPath
+    from sessionizer.home.roots import ControlPath, DataPath
+    from sessionizer.home.stream_home import LineageHome
+
+
+Content = TypeVar("Content")
+
+ATTEMPT: Final = "attempt"
+"""Key that tells the record of one attempt to create it from any other attempt's, in a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Content]):
+    """The content of a file. Absent: both None. ``error``: why its content is unknown.
+
+    It is damaged, may not be read, or cannot be reached just now.
+    """
+
+    value: Content | None = None
+    error: DamagedFile | UnreadablePath | ControlUnreachable | None = None
+
+    @property
+    def damage(self) -> str | None:
+        """The error in words."""
+        return None if self.error is None else str(self.error)
+
+
+def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool = True) -> None:
+    """Replace ``path`` by ``value``.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old file as it was.
+
+    ``durable`` makes it survive a power cut (two fsyncs). Only files that are rewritten every few seconds are not
+    durable.
+    """
+    content = format_json(value)
+    with _named_failure(path):
+        store_at(path).replace(content, durable=durable)
+
+
+def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
+    """Create ``path`` with ``value`` unless it exists. Returns True for the one caller that did.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if store_at(path).repeats_calls else value)
+    with _named_failure(path):
+        return store_at(path).create(content)
+
+
+def examine_json(path: ControlPath) -> Reading[JsonObject]:
+    """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
+    try:
+        content = store_at(path).read()
+    except (FileNotFoundError, NotADirectoryError):
+        return Reading()
+    except OSError as error:
+        return failed_reading(path, error, away=store_at(path).is_away(error))
+    except ValueError as error:  # a NUL in its name
+        return Reading(error=DamagedFile(uri_of(path), str(error)))
+    return parse_object(path, content)
+
+
+def failed_reading(path: DataPath, error: OSError, *, away: bool = False) -> Reading[JsonObject]:
+    """Return the reading of a file that exists and cannot be read because of ``error``."""
+    if isinstance(error, PermissionError):
+        return Reading(error=unreadable(path, error))
+    kind = ControlUnreachable if away else DamagedFile
+    return Reading(error=kind(uri_of(path), error.strerror or first_line(error)))
+
+
+def parse_object(path: DataPath, content: bytes) -> Reading[JsonObject]:
+    """Parse the ``content`` of ``path`` into an object."""
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        return Reading(error=DamagedFile(uri_of(path), f"not JSON ({error})"))
+    if not isinstance(value, dict):
+        return Reading(error=DamagedFile(uri_of(path), f"it holds {type(value).__name__}, not an object"))
+    return Reading(value=value)
+
+
+def format_json(value: Mapping[str, object]) -> bytes:
+    """Format ``value`` as indented JSON, for people to read. Raises ValueError for a float that is not finite."""
+    return json.dumps(value, indent=1, allow_nan=False).encode()
+
+
+def read_json(path: ControlPath) -> JsonObject | None:
+    """Return the object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
+    return examine_json(path).value
+
+
+@contextmanager
+def _named_failure(path: ControlPath) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise store_at(path).refuse("a control file", error) from error
+
+
+def have_folder(folder: ControlPath, purpose: str) -> None:
+    """Make a folder of a control root, if it is missing. Raises UnwritablePath, DiskFull, ControlUnreachable."""
+    try:
+        store_at(folder).make_folder()
+    except OSError as error:
+        raise store_at(folder).refuse(purpose, error) from error
+
+
+class Storable(Protocol):
+    """A value that a file keeps. A ``JsonRecord`` is one."""
+
+    FORMAT: ClassVar[int]
+
+    def to_json(self) -> JsonObject:
+        """Return the content of the file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Parse the content of a file in any format up to ``FORMAT``. Raises ValueError."""
+
+
+Record = TypeVar("Record", bound=Storable)
+
+
+def content_to_store(record: Storable) -> JsonObject:
+    """Return the content of the file of ``record``, with its stamp."""
+    return add_stamp(record.to_json(), record.FORMAT)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile(Generic[Record]):
+    """The file at ``path``, which keeps one ``kind`` of record.
+
+    ``durable`` makes a write survive a power cut. Only files that are rewritten every few seconds are not durable.
+    """
+
+    path: ControlPath
+    kind: type[Record]
+    durable: bool = True
+
+    def examine(self) -> Reading[Record]:
+        """Read the record. The result tells an absent file from a damaged one. Never raises."""
+        reading = examine_json(self.path)
+        if reading.value is None:
+            return Reading(error=reading.error)
+        damage = unknown_format(reading.value, self.kind.FORMAT)
+        if damage is not None:
+            return Reading(error=DamagedFile(uri_of(self.path), damage))
+        try:
+            return Reading(value=self.kind.from_json(reading.value))
+        except ValueError as error:
+            return Reading(error=DamagedFile(uri_of(self.path), str(error)))
+
+    def read(self) -> Record | None:
+        """Return the record, or None if it is absent or damaged. Never raises."""
+        return self.examine().value
+
+    def require(self) -> Record | None:
+        """Return the record, or None if it is absent. For files whose loss must not pass for absence.
+
+        Raises DamagedFile, UnreadablePath, and ControlUnreachable if the file cannot be reached just now.
+        """
+        reading = self.examine()
+        if reading.error is not None:
+            raise reading.error
+        return reading.value
+
+    def write(self, record: Record) -> None:
+        """Replace the file by ``record``. Raises UnwritablePath, DiskFull, ControlUnreachable."""
+        write_json(self.path, content_to_store(record), durable=self.durable)
+
+    def create(self, record: Record) -> bool:
+        """Create the file unless it exists. Returns True for the one caller that did.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable.
+        """
+        return create_json(self.path, content_to_store(record))
 
 
 class RecordsHome(Protocol):

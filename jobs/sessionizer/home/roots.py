@@ -1,14 +1,22 @@
-"""The place of the data of the platform, which is its home unless given.
+"""The three roots of the platform's files: its home, the data root and the control root.
 
 The data root has lineages and tables, at a path or a URI of any file system that Spark reads. Drivers open files below
 it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a ``UPath``. Airflow never opens
 it, and only shows its place.
+
+The control root has streams' records, which Airflow and drivers share (docs/adr/0111). It is a path, or the URI of a
+store with two primitives: create unless it exists, and replace whole. A store without them would give one lease to two
+drivers, so only known stores are allowed.
 
 Clients of HDFS need care in a process that forks. fsspec forgets its file systems in every forked child. With the last
 reference hdfs-native ends its threads, and waits for them. A child has none of its parent's threads, so it waits for
 ever. Python starts Spark's JVM by such a fork. A client that the child opens itself works, but for one thing:
 hdfs-native keeps connections to DataNodes for all clients of a process, each for 3 s. The parent's connections never
 answer in the child.
+
+Hadoop's connectors to object stores are set by the variables of each store's own tools, which Python's client of the
+store reads as well. No setting holds a secret. S3A finds its keys in the variables by itself. For Azure the setting
+names the variable, which Hadoop reads in each process.
 """
 
 from __future__ import annotations
@@ -26,13 +34,13 @@ from urllib.parse import unquote, urlsplit
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from upath import UPath
 
 
 class DataPath(Protocol):
-    """A path of the data root: a ``pathlib.Path`` or a ``UPath``. ``data_access`` and ``data_files`` open it.
+    """A path of the data root: a ``pathlib.Path`` or a ``UPath``. ``data_files`` opens it.
 
     It has no method that opens anything: on a store, each of these would fail in a way of its own.
     """
@@ -222,3 +230,140 @@ def _clients() -> Iterable[Any]:
     loaded = sys.modules.get(_MODULE)
     for name in _CLASSES if loaded else ():
         yield from getattr(loaded, name)._cache.values()  # noqa: SLF001  the one place where fsspec keeps them all
+
+
+CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
+ALLOWED_CONTROL: Final = (
+    "a path that Airflow and drivers share, hdfs://host:port/folder, s3://bucket/folder, gs://bucket/folder, or "
+    "abfss://container@account.dfs.core.windows.net/folder. "
+    "Other stores are not known to create a record only if it does not exist, in one step"
+)
+_FOLDER_OF_STORE: Final = re.compile(rf"((hdfs|s3|gs)://[^/]+|abfss://[^/@]+@[^/@.]+\.{re.escape(AZURE_HOST)})/.*[^/]")
+
+
+def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
+    """Return the control root ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
+
+    Nothing is opened. Raises InvalidSpec for ``field``.
+    """
+    named = given or os.environ.get(CONTROL_VARIABLE)
+    if not named:
+        return home
+    if is_uri(named) and not named.startswith("file:"):
+        _require_known_store(named, field)
+    try:
+        return cast("ControlPath", folder_at(named, field))
+    except InvalidSpec as error:
+        raise InvalidSpec(field, error.value, error.allowed.replace(ALLOWED_DATA, ALLOWED_CONTROL)) from error
+
+
+def _require_known_store(uri: str, field: str) -> None:
+    password = urlsplit(uri).password
+    if password is not None:
+        raise InvalidSpec(field, uri.replace(password, "…"), ALLOWED_CONTROL)
+    if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
+        raise InvalidSpec(field, uri, ALLOWED_CONTROL)
+    scheme = urlsplit(uri).scheme
+    if scheme not in ON_HADOOP:
+        import fsspec  # noqa: PLC0415  only if control is in an object store
+
+        try:
+            fsspec.get_filesystem_class(scheme)
+        except (ImportError, ValueError) as error:
+            needed = f"pip install 'streaming-state[{object_store(uri)}]'"
+            raise InvalidSpec(field, uri, f"{ALLOWED_CONTROL} ({needed})") from error
+
+
+DEFAULT_STREAMS: Final = Path("dags", "streams")
+"""Folder of the specs below the current folder, unless a variable or an option names another."""
+HOME_VARIABLE: Final = "SESSIONIZER_HOME"
+DEFAULT_HOME: Final = ".sessionizer"
+STREAMS: Final = "streams"
+
+
+def platform_home() -> Path:
+    """Return the absolute directory of all streams.
+
+    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
+    """
+    return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+
+
+def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
+    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
+
+    It holds logs of launches, and records and data unless these have roots of their own.
+    """
+    if is_uri(given):
+        allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
+        raise InvalidSpec(field, given, allowed)
+    return Path(given).expanduser().absolute()
+
+
+def streams_folder(home: Path) -> Path:
+    """Return the folder with a directory for each stream of the platform at ``home``."""
+    return home.absolute() / STREAMS
+
+
+def resolve_place(path: str, platform_home: Path) -> str:
+    """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
+    return path if is_uri(path) else str(platform_home / path)
+
+
+_S3A: Final = {
+    # Hadoop knows S3A by s3a:// only; s3:// is what people and all other readers of the tables write
+    "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    # Spark uploads state files so. S3A's own way for it is asynchronous, and failed beside Spark's Netty
+    "fs.s3a.optimized.copy.from.local.enabled": "false",
+}
+_S3_ADDRESS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_S3_REGION: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_AZURE_KEY: Final = "AZURE_STORAGE_ACCOUNT_KEY"
+_AZURE_CLIENT: Final = ("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_CLIENT_SECRET")
+_AZURE_TOKENS: Final = "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
+
+
+def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop's settings for object stores, as far as the ``environment`` says more than Hadoop's defaults."""
+    return {**_s3(environment), **_gcs(environment), **_azure(environment)}
+
+
+def _s3(environment: Mapping[str, str]) -> dict[str, str]:
+    found = dict(_S3A)
+    address, region = _first(environment, _S3_ADDRESS), _first(environment, _S3_REGION)
+    if address:
+        # a server that is not Amazon's seldom has a host name for each bucket
+        found |= {"fs.s3a.endpoint": address, "fs.s3a.path.style.access": "true"}
+    if region:
+        # without it the client asks the metadata service of EC2, for half a minute where there is none
+        found["fs.s3a.endpoint.region"] = region
+    return found
+
+
+def _gcs(environment: Mapping[str, str]) -> dict[str, str]:
+    project = environment.get("GOOGLE_CLOUD_PROJECT")
+    return {
+        # GOOGLE_APPLICATION_CREDENTIALS, else the user's login, else those of the machine, as Python's client does it
+        "fs.gs.auth.type": "APPLICATION_DEFAULT",
+        **({"fs.gs.project.id": project} if project else {}),
+    }
+
+
+def _azure(environment: Mapping[str, str]) -> dict[str, str]:
+    if environment.get(_AZURE_KEY):
+        return {"fs.azure.account.key": f"${{env.{_AZURE_KEY}}}"}
+    if not all(environment.get(name) for name in _AZURE_CLIENT):
+        return {}
+    tenant, client, secret = _AZURE_CLIENT
+    return {
+        "fs.azure.account.auth.type": "OAuth",
+        "fs.azure.account.oauth.provider.type": _AZURE_TOKENS,
+        "fs.azure.account.oauth2.client.endpoint": f"https://login.microsoftonline.com/${{env.{tenant}}}/oauth2/token",
+        "fs.azure.account.oauth2.client.id": f"${{env.{client}}}",
+        "fs.azure.account.oauth2.client.secret": f"${{env.{secret}}}",
+    }
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    return next((environment[name] for name in names if environment.get(name)), None)

@@ -1,4 +1,4 @@
-"""The place of all files of a stream: one directory per stream under the platform's home.
+"""The places of all files of a stream, its lineages and its savepoints, under the platform's home.
 
 Control (a few KB, for Airflow and the drivers) and data (for drivers and executors) are two directories. They are in
 two roots if the platform has a data root (``data_root``) or a control root (``control_root``) of its own, else in one.
@@ -12,17 +12,85 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import record_names, unreachable
-from sessionizer.home.data_reach import make_writable, make_writable_control
-from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX, close_to_others
-from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.data_files import make_writable, make_writable_control
+from sessionizer.home.local_files import TEMPORARY_SUFFIX, close_to_others
 from sessionizer.home.names import IDENTIFIER_PATTERN, STREAMED, TABLES, check_identifier, check_name, is_name
-from sessionizer.home.platform_home import STREAMS, resolve_place, streams_folder
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import STREAMS, control_root, resolve_place, streams_folder, uri_of
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath, DataPath
+
+
+ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
+CHECKPOINT_RECORD: Final = "checkpoint.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LineageHome:
+    """The files of one checkpoint's life: the query's files in ``root``, the ``records`` in control.
+
+    Both directories have the lineage's name.
+    """
+
+    root: DataPath
+    records: ControlPath
+
+    @property
+    def checkpoint(self) -> DataPath:
+        """Spark's checkpoint location."""
+        return self.root / "checkpoint"
+
+    @property
+    def punctuations(self) -> DataPath:
+        """The folder of control rows that the query reads as a source."""
+        return self.root / "punctuations"
+
+    @property
+    def open_sessions(self) -> ControlPath:
+        """The number of open sessions of each key group, and when they end."""
+        return self.records / "open_sessions.json"
+
+    @property
+    def unreadable_files(self) -> ControlPath:
+        """The files of the source that the query skips because they are unreadable."""
+        return self.records / "unreadable_files.json"
+
+    @property
+    def schema_ids(self) -> ControlPath:
+        """The ids in values that the registry is asked for, beside those of its subject."""
+        return self.records / "schema_ids.json"
+
+    @property
+    def announced_timeouts(self) -> ControlPath:
+        """The timeouts of clients that the query announced."""
+        return self.records / ANNOUNCED_TIMEOUTS
+
+    @property
+    def batches(self) -> ControlPath:
+        """The results of its newest batches."""
+        return self.records / "batches.json"
+
+    @property
+    def table_changes(self) -> ControlPath:
+        """The changes of its tables that other writers made."""
+        return self.records / "table_changes.json"
+
+    @property
+    def no_events(self) -> DataPath:
+        """An empty folder, which the first batch of the lineage reads in place of its source."""
+        return self.root / "no_events"
+
+    @property
+    def first_log(self) -> DataPath:
+        """The log with which the first batch of the lineage fills its key groups, until it was read back."""
+        return self.root / "first_log"
+
+    @property
+    def rehearsal(self) -> DataPath:
+        """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
+        return self.root / "rehearsal"
+
 
 LINEAGES: Final = "lineages"
 CONTROL: Final = "control"
@@ -232,3 +300,61 @@ def stream_homes(platform_home: Path) -> list[StreamHome]:
 
 def _own_root(control: ControlPath, platform_home: Path) -> ControlPath | None:
     return None if control == platform_home else control
+
+
+OPEN_EVENTS: Final = "open_events"
+GROUP_LOGS: Final = "group_logs"
+TIMEOUTS: Final = "timeouts"
+SEEN_FILES: Final = "seen_files"
+CHECKPOINT: Final = "checkpoint"
+"""The parts of a savepoint: four Delta tables, or for a native one a copy of the checkpoint's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointHome:
+    """The files of one savepoint, in the directory ``root``, which is named for it."""
+
+    root: DataPath
+
+    @classmethod
+    def of(cls, folder: DataPath, savepoint: str) -> SavepointHome:
+        """Return the savepoint with this id in ``folder``. Raises InvalidSpec if the id is no valid directory name."""
+        return cls(folder / check_identifier("savepoint", savepoint))
+
+    @property
+    def id(self) -> str:
+        """The savepoint's id."""
+        return str(self.root.name)
+
+    @property
+    def begun(self) -> DataPath:
+        """The record of its maker, start and batch: the first file of a savepoint, and the last to be deleted."""
+        return self.root / "begun.json"
+
+    @property
+    def manifest(self) -> DataPath:
+        """The list of its contents. Written last: a savepoint without it is not complete."""
+        return self.root / "manifest.json"
+
+    @property
+    def failed(self) -> DataPath:
+        """The reason why it was not completed."""
+        return self.root / "failed.json"
+
+    @property
+    def condemned(self) -> DataPath:
+        """The marker of a savepoint to be deleted: no reader may begin to read it."""
+        return self.root / "condemned.json"
+
+    @property
+    def readers(self) -> DataPath:
+        """The folder with a file for each reader."""
+        return self.root / "readers"
+
+    def reader(self, uid: str) -> DataPath:
+        """Return the marker that exists while ``uid`` reads the savepoint."""
+        return self.readers / f"{check_identifier('uid', uid)}.json"
+
+    def part(self, name: str) -> DataPath:
+        """Return the directory of one of its parts."""
+        return self.root / name

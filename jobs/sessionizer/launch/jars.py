@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import JarsNotFetched
-from sessionizer.home.disk.disk_space import unwritable
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import JVM_LOCALE
 

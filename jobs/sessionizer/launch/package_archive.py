@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.disk.disk_space import unwritable
-from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.local_files import TEMPORARY_SUFFIX, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

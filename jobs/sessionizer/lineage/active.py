@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_access import make_data_folder
-from sessionizer.home.data_files import list_names, make_listed_folder
-from sessionizer.home.data_reach import translate_refusal
-from sessionizer.home.disk.local_files import close_to_others
-from sessionizer.home.json_file import have_folder
+from sessionizer.home.data_files import list_names, make_data_folder, make_listed_folder, translate_refusal
 from sessionizer.home.json_record import JsonRecord, Moment
+from sessionizer.home.local_files import close_to_others
 from sessionizer.home.names import is_identifier, mint_id
-from sessionizer.home.record_file import ControlFile
+from sessionizer.home.record_file import ControlFile, have_folder
 from sessionizer.home.roots import data_root, uri_of
 from sessionizer.lineage.applied_migrations import begin_applied
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, write_checkpoint_record

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, require_known_format
+from sessionizer.home.record_file import read_json, write_json
 from sessionizer.lineage.figures import BatchFacts, BatchFigures
 
 if TYPE_CHECKING:

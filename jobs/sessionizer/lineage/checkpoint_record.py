@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.names import offset_log
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
-from sessionizer.home.data_files import list_names
-from sessionizer.home.data_reach import translate_refusal
+from sessionizer.home.data_files import list_names, translate_refusal
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.lineage_home import CHECKPOINT_RECORD
 from sessionizer.home.record_file import LineageFile
 from sessionizer.home.roots import DATA_VARIABLE, uri_of
+from sessionizer.home.stream_home import CHECKPOINT_RECORD
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
 from sessionizer.migrations.graph import revisions_before_head

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile, DataOwned
-from sessionizer.home.data_access import read_data
-from sessionizer.home.data_files import publish_json
-from sessionizer.home.data_reach import translate_refusal
+from sessionizer.home.data_files import publish_json, read_data, translate_refusal
 from sessionizer.home.home_identity import owner_name, require_home_here
-from sessionizer.home.json_file import RecordFile, content_to_store
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import RecordFile, content_to_store
 from sessionizer.home.roots import is_local, uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE

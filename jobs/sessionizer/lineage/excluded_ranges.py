@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessionizer.counts import count_text
-from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import UNSTAMPED
-from sessionizer.home.record_file import ControlFile, LineageFile
+from sessionizer.home.record_file import ControlFile, LineageFile, have_folder
 from sessionizer.lineage.active import examine_active
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import DAY
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from sessionizer.control.history.files import History
     from sessionizer.control.history.mark import Mark
+    from sessionizer.control.records.driver_records import PositionsRecord
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.records.positions_record import PositionsRecord
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
 

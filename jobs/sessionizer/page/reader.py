@@ -13,8 +13,8 @@ from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.fleet.streams import all_streams, find_view
-from sessionizer.home.cached_value import CachedValue
 from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.names import is_name
 from sessionizer.lineage.active import locate_data

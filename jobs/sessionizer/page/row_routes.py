@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from fastapi import Header, HTTPException, Query, Response
 
 from sessionizer.control.log_tail import tail
-from sessionizer.control.records.launch_record import own_file, read_launch
-from sessionizer.control.records.positions_record import POSITIONS_FILE
+from sessionizer.control.records.driver_records import POSITIONS_FILE
+from sessionizer.control.records.process_records import own_file, read_launch
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.lookup.ask import ask_driver

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL, PARTS
 from sessionizer.errors import JvmNotStarted
-from sessionizer.home.object_stores import hadoop_settings
+from sessionizer.home.roots import hadoop_settings
 from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY

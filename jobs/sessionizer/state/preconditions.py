@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.approved_command import require_not_abandoned
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
     OperationStage,
     pending_operation,
     read_operations,
+    require_not_abandoned,
 )
 from sessionizer.errors import NothingToSave, OperationPastReturn, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage

@@ -22,7 +22,7 @@ from sessionizer_airflow.launching.yarn import YarnManager
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.process_records import LaunchRecord
     from sessionizer.deployment.releases import InstalledRelease
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.control.log_tail import fit_to_show
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, is_alive
 from sessionizer.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.launching.local import end_process, start_detached

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.launch_record import SUBMITTED
+from sessionizer.control.records.process_records import SUBMITTED
 from sessionizer.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import run_program
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sessionizer.causes.cause import Cause
-    from sessionizer.control.records.launch_record import LaunchRecord
-    from sessionizer.control.records.process_identity import ProcessIdentity
+    from sessionizer.control.records.process_records import LaunchRecord, ProcessIdentity
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
 

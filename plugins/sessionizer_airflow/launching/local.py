@@ -12,12 +12,11 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.process_identity import ProcessIdentity, identify, is_alive
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, ProcessIdentity, identify, is_alive
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import DriverOutOfReach, DriverWouldNotEnd, ProgramMissing
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.bounded_log import LOG_VARIABLE, open_log_file
+from sessionizer.home.local_files import LOG_VARIABLE, open_log_file
 from sessionizer.launch.scratch import scratch_environment
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment

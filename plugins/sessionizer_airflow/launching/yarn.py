@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.launch_record import SUBMITTED
+from sessionizer.control.records.process_records import SUBMITTED
 from sessionizer.redaction import redact_and_cut
 from sessionizer_airflow.launching.connection import DRIVER_VARIABLES, Manager
 from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit

@@ -15,7 +15,7 @@ from airflow.listeners import hookimpl
 from sessionizer.control.records.airflow_records import WATCH_FILE
 from sessionizer.control.records.desired_state import DesiredState, examine_desired
 from sessionizer.home.names import parse_supervising_dag
-from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.home.roots import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
 from sessionizer_airflow.operators.user_kill import stop_for_good

@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sessionizer.control.log_tail import tail
-from sessionizer.control.records.launch_record import own_file, read_launch
+from sessionizer.control.records.process_records import own_file, read_launch
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.running_spec import describe_change, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError

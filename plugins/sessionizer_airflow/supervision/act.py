@@ -11,7 +11,7 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
 from sessionizer.control.log_tail import last_words
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
-from sessionizer.control.records.exit_record import request_stop
+from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms

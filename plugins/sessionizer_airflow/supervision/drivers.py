@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.table import cause_of_error
-from sessionizer.control.lease.lease import fence
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.launch_record import LAUNCH_FILE, read_launch
+from sessionizer.control.lease import fence, read_lease
+from sessionizer.control.records.process_records import LAUNCH_FILE, read_launch
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.launching.argv import DriverCall

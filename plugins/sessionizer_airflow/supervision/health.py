@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.airflow_records import HEALTH_FILE, Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.health.flow_rules import WORKING
 from sessionizer.fleet.health.verdict import HealthWord

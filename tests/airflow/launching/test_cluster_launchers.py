@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.launch_record import LaunchRecord, read_launch
-from sessionizer.control.records.lease_record import Vacancy
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive, read_launch
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor

@@ -23,7 +23,7 @@ from support.faults.spoiled_specs import KAFKA, changed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.process_records import LaunchRecord
 
 WAITS = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
 SECRETS = {

@@ -14,8 +14,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.process_records import read_launch
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains

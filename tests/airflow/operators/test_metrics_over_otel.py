@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.driver_records import Heartbeat, Phase
 from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
 
 BEAT = Heartbeat(

@@ -17,8 +17,7 @@ from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
-from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_records import EXIT_FILE, read_launch, stop_requested
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.failed_task import PersonNeeded
@@ -30,7 +29,7 @@ from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.process_identity import ProcessIdentity
+    from sessionizer.control.records.process_records import ProcessIdentity
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
 

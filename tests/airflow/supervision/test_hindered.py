@@ -16,14 +16,13 @@ import pytest
 from sessionizer.causes.cause import HUNG, KILLED
 from sessionizer.causes.table import CAUSES
 from sessionizer.control import timeouts
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer.control.maintenance import live_drivers
 from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
-from sessionizer.control.records.process_identity import this_process
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, read_launch, this_process
 from sessionizer.errors import ProgramMissing, UnwritablePath
-from sessionizer.home.json_file import RecordFile
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import SupervisionEnded

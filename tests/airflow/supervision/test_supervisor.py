@@ -16,13 +16,19 @@ from airflow._shared.listeners.listener import ListenerManager
 from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, stop_requested
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
-from sessionizer.control.records.process_identity import identify, is_alive
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import (
+    EXIT_FILE,
+    LAUNCH_FILE,
+    LaunchRecord,
+    identify,
+    is_alive,
+    read_launch,
+    stop_requested,
+)
 from sessionizer.control.status import read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

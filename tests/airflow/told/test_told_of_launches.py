@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.supervision_records import launched, works

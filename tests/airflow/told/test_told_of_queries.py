@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from sessionizer.control.lease.lease import fence
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.lease import fence
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
 from support.faults import spoiled_streams as spoiled

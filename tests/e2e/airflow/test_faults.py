@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_records import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.faults.airflow_faults import (
     FAULTS,

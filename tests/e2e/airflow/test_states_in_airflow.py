@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_records import read_launch
 from sessionizer.fleet.health.verdict import USUAL
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.drained import examine_drain

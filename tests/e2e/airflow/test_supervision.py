@@ -12,9 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, request_stop
-from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.process_identity import identify, is_alive
+from sessionizer.control.records.process_records import EXIT_FILE, identify, is_alive, read_launch, request_stop
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.files import files_of
-from sessionizer.home.data_access import write_data_text
+from sessionizer.home.data_files import write_data_text
 from sessionizer.home.roots import folder_at, uri_of
 
 if TYPE_CHECKING:

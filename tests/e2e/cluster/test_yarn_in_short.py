@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_demo.local_airflow.api import wait_until

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_records import EXIT_FILE, read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at

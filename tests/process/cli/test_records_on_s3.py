@@ -15,8 +15,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.roots import data_root
+from sessionizer.home.roots import CONTROL_VARIABLE, data_root
 from sessionizer.lineage.active import start_lineage
 from support.pages.page_alone import ENTERED, ask
 

@@ -6,7 +6,7 @@ import multiprocessing
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import HUNG
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

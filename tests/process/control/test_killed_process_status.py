@@ -7,10 +7,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.lease import fence
-from sessionizer.control.lease.ledger import write_lease
-from sessionizer.control.records.lease_record import new_lease
-from sessionizer.control.records.process_identity import identify
+from sessionizer.control.lease import fence, write_lease
+from sessionizer.control.records.process_records import identify, new_lease
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease import ledger as lease_ledger
-from sessionizer.control.lease.lease import Lease, acquire, fence
-from sessionizer.control.lease.ledger import highest_token, read_lease, write_lease
-from sessionizer.control.lease.watch import LeaseWatch
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.lease_record import Vacancy, new_lease
-from sessionizer.control.records.process_identity import this_process
+from sessionizer.control import lease as lease_ledger
+from sessionizer.control.lease import Lease, LeaseWatch, acquire, fence, highest_token, read_lease, write_lease
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    ExitOutcome,
+    ExitRecord,
+    Vacancy,
+    new_lease,
+    this_process,
+    write_exit,
+)
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at

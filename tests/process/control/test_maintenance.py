@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.lease.watch import holder_beats
+from sessionizer.control.lease import acquire, fence, holder_beats, read_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
-from sessionizer.control.records.lease_record import Vacancy
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, Vacancy
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns, LeaseLost
@@ -87,7 +84,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def move() -> None:
         monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-        monkeypatch.setattr("sessionizer.control.lease.lease.TAKEOVER_AFTER_MS", 3_000)
+        monkeypatch.setattr("sessionizer.control.lease.TAKEOVER_AFTER_MS", 3_000)
 
     return move
 

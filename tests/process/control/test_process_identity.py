@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records import process_identity
-from sessionizer.control.records.process_identity import ProcessIdentity, identify, is_alive, this_process
+from sessionizer.control.records import process_records as process_identity
+from sessionizer.control.records.process_records import ProcessIdentity, identify, is_alive, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

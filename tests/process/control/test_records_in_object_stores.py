@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import acquire, read_lease
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_files import publish_json
-from sessionizer.home.data_reach import make_writable_control
+from sessionizer.home.data_files import make_writable_control, publish_json
 from support.stores.control_fixtures import OBJECT_STORES, home_with
 
 if TYPE_CHECKING:

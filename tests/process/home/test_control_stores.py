@@ -13,9 +13,9 @@ import pytest
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_reach import make_writable_control
+from sessionizer.home.data_files import make_writable_control
 from sessionizer.home.home_identity import home_id
-from sessionizer.home.json_file import create_json, examine_json, write_json
+from sessionizer.home.record_file import create_json, examine_json, write_json
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
 

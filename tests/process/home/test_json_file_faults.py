@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import UnwritablePath
-from sessionizer.home.json_file import create_json, examine_json, read_json, write_json
+from sessionizer.home.record_file import create_json, examine_json, read_json, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from sessionizer.home.disk.bounded_log import BoundedLog
+from sessionizer.home.local_files import BoundedLog
 
 if TYPE_CHECKING:
     from pathlib import Path

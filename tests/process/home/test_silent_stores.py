@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home import roots
-from sessionizer.home.data_access import data_exists
+from sessionizer.home.data_files import data_exists
 from sessionizer.home.roots import folder_at
 
 if TYPE_CHECKING:

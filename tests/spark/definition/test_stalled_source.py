@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import click

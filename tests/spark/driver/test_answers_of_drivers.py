@@ -7,9 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.cli.inspect.batch_state import BatchState
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.lookup_record import QUESTION_FILE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, QUESTION_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.home.control_store import record_names
 from sessionizer.spark.driver.drive import drive

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.streams import one_stream
 from sessionizer.lineage.canary.canary_record import promote_lineage, read_canary

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.lease import fence
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.lease import fence, read_lease
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.errors import LeaseHeld, LeaseLost
 from sessionizer.home.roots import uri_of
 from support.expected.checkpoint_log import CheckpointLog

@@ -13,8 +13,8 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.history.sample import PHASES
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree

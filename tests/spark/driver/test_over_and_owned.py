@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import StreamDrained, TableOwned
 from sessionizer.lineage.drained import DRAINED_FILE
 from support.expected.checkpoint_log import CheckpointLog

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Phase
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_jvm import class_archive
 from support.expected.checkpoint_log import CheckpointLog

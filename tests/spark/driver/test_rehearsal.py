@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.errors import PySparkException
 
-from sessionizer.control.records.exit_record import request_stop
+from sessionizer.control.records.process_records import request_stop
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.spark.driver.housekeeping.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
 from support.expected.checkpoint_log import CheckpointLog

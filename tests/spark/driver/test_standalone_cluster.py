@@ -11,11 +11,9 @@ from deltalake import DeltaTable
 
 from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.lease import read_lease
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, is_alive, read_launch, request_stop
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher

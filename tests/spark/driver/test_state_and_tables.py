@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DataAway, HomeCopied, RowsMissing, StateBehindTables
 from support.expected.folder_digest import folder_digest
 from support.expected.landed import table_rows

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
 from sessionizer.control.records.airflow_records import Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import request_stop
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
+from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.fleet.health.facts import HealthFacts
 from sessionizer.fleet.health.judge import judge_health

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.positions_record import POSITIONS_FILE
+from sessionizer.control.records.driver_records import POSITIONS_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import SourceReplaced, SourceUnreachable
 from sessionizer.fleet.health.verdict import HealthWord
 from sessionizer.fleet.streams import view_spec

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.stream_home import LineageHome
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.execution import execute
 from sessionizer.errors import EventsGone, InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure

@@ -20,7 +20,7 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner

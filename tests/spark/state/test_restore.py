@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.approved_command import write_unless_abandoned
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -19,11 +18,12 @@ from sessionizer.control.records.operation_record import (
     OperationStage,
     read_operations,
     require_no_operation,
+    write_unless_abandoned,
 )
 from sessionizer.errors import OperationPending, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree
-from sessionizer.home.savepoint_home import GROUP_LOGS
+from sessionizer.home.stream_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
 from sessionizer.spark.state.commands import restore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.exit_record import request_stop
 from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.process_records import request_stop
 from sessionizer.errors import ReplayDiffers
 from sessionizer.lineage.fingerprint import present_fingerprint, read_fingerprint
 from sessionizer.state.proof.page import list_kept_pages

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
-from sessionizer.control.records.launch_record import read_launch
-from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import read_launch
+from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.project import Project

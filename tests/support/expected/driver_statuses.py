@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.records.launch_record import LaunchRecord
+from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.process_records import LaunchRecord
 from sessionizer.control.status.driver_status import DriverStatus
 
 if TYPE_CHECKING:

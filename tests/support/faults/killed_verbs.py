@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pytest
 
-from sessionizer.control.lease.lease import Lease
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import Lease, read_lease
 from sessionizer.errors import LeaseLost
-from sessionizer.home.json_file import examine_json
+from sessionizer.home.record_file import examine_json
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.restores import table_rows
 from support.expected.folder_digest import settled_digest

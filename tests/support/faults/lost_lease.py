@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.ledger import read_lease, write_lease
-from sessionizer.control.records.lease_record import Vacancy
+from sessionizer.control.lease import read_lease, write_lease
+from sessionizer.control.records.process_records import Vacancy
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from itertools import groupby
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Self
 
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
+from sessionizer.control.lease import read_lease
+from sessionizer.control.records.process_records import EXIT_FILE, ProcessIdentity, is_alive
 from support.processes.scripted_driver import JOURNAL
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.process_records import LaunchRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces, Launcher

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.execution import execute
-from sessionizer.control.lease.lease import Lease
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import Lease, read_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import SPEC_FILE

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.lease import read_lease
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import NotAccepted, OperationPending
 from support.expected.named_commands import commands_in
 from support.histories.typed_answers import Answers, require_pasteable

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from sessionizer.control.records.process_identity import identify, is_alive
+from sessionizer.control.records.process_records import identify, is_alive
 
 STATE = Path(os.environ.get("FAKE_CLUSTER", "."))
 SCRIPTED_DRIVER = Path(__file__).resolve().with_name("scripted_driver.py")

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.open_sessions import OpenSessions
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from support.streams.stage import Stage
 
 

@@ -17,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from sessionizer.control.lease.lease import Lease, acquire
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.lease import Lease, acquire
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.errors import SessionizerError, SourceFilesGone, SourceUnreachable, TerminalError, TransientError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from sessionizer.control.records.process_identity import identify
+from sessionizer.control.records.process_records import identify
 from sessionizer_airflow.launching.local import kill
 
 if TYPE_CHECKING:

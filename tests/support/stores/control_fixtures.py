@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import control_root, uri_of
 from sessionizer.home.stream_home import StreamHome
 from support.stores.object_stores import S3, Azure, Gcs, ObjectStoreServer
 

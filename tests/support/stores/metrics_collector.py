@@ -21,7 +21,7 @@ import sys
 from airflow.observability import stats
 from airflow.observability.metrics.stats_utils import get_stats_factory
 from opentelemetry import metrics
-from sessionizer.control.records.heartbeat import Heartbeat
+from sessionizer.control.records.driver_records import Heartbeat
 from sessionizer_airflow.metrics import send_gauges, send_health
 
 stats.initialize(factory=get_stats_factory(), export_legacy_names=True)

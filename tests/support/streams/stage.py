@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.roots import data_root
+from sessionizer.home.roots import control_root, data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec

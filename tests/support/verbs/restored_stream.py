@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.core.definition.event import Batch
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.restores.restore_plan import RestorePlan
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles

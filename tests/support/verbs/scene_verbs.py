@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import DamagedFile, DataAway, NothingToShow
 from sessionizer.home.clock import epoch_ms

@@ -15,13 +15,10 @@ from typer.testing import CliRunner
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.lease.ledger import write_lease
+from sessionizer.control.lease import acquire, write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.lease_record import new_lease
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -29,9 +26,10 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
     require_no_operation,
+    unbegun_commands,
     write_operation,
 )
-from sessionizer.control.records.process_identity import this_process
+from sessionizer.control.records.process_records import new_lease, this_process
 from sessionizer.errors import (
     DriverStillRuns,
     LeaseHeld,
@@ -173,7 +171,7 @@ def test_what_a_silent_host_carried_out_is_given_up_after_a_wait_that_is_told(
     record = begun(home)
     unseen = replace(this_process(), host="elsewhere")
     write_lease(home, new_lease(1, f"restore-{record.id}", unseen, epoch_ms()))
-    monkeypatch.setattr("sessionizer.control.lease.lease.TAKEOVER_AFTER_MS", 300)
+    monkeypatch.setattr("sessionizer.control.lease.TAKEOVER_AFTER_MS", 300)
     result = CliRunner().invoke(app, ["abandon", "clicks", "--home", str(platform.home)])
     assert result.exception is None
     assert f"restore-{record.id} on elsewhere" in result.stderr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, stop_requested, write_exit
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import UnknownStream

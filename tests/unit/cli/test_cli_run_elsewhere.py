@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.launch_record import LAUNCH_FILE, SUBMITTED, LaunchRecord, require_shared_home
+from sessionizer.control.records.process_records import LAUNCH_FILE, SUBMITTED, LaunchRecord, require_shared_home
 from sessionizer.errors import HomeNotShared, InvalidSpec
-from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.roots import CONTROL_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from support.processes.fabricated_platform import Platform
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import (
     HEALTH_FILE,
@@ -23,9 +23,8 @@ from sessionizer.control.records.airflow_records import (
     WatchRecord,
 )
 from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToSave, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text

@@ -13,15 +13,16 @@ from sessionizer.cli.stop import STILL_RUNNING
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import (
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.process_records import (
+    LAUNCH_FILE,
     STOP_FILE,
     ExitOutcome,
     ExitRecord,
+    LaunchRecord,
     stop_requested,
     write_exit,
 )
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import (
     Ending,

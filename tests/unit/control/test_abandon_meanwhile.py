@@ -13,15 +13,17 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands import abandon
 from sessionizer.cli.state_commands.operation_run import carry_out
-from sessionizer.control.lease.lease import Lease, acquire
+from sessionizer.control.lease import Lease, acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.approved_command import abandon_unbegun, note_approved, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
     OperationStage,
+    abandon_unbegun,
+    note_approved,
     read_operations,
+    unbegun_commands,
     write_operation,
 )
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.approved_command import (
+from sessionizer.control.records.operation_record import (
     APPROVED_COMMAND_FILE,
+    OperationStage,
     abandon_unbegun,
     forget_approved,
     note_approved,
+    read_operations,
     unbegun_commands,
+    write_operation,
 )
-from sessionizer.control.records.operation_record import OperationStage, read_operations, write_operation
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.names import mint_id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.batch_progress import (
     NOTHING_UNDER_WAY,
     BatchObservation,

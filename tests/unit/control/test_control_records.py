@@ -17,7 +17,8 @@ from sessionizer.control.records.desired_state import (
     read_desired,
     write_desired,
 )
-from sessionizer.control.records.exit_record import (
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
     EXIT_FILE,
     MESSAGE_LIMIT,
     STOP_FILE,
@@ -27,11 +28,10 @@ from sessionizer.control.records.exit_record import (
     stop_requested,
     write_exit,
 )
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import write_json
 from sessionizer.home.names import mint_id
+from sessionizer.home.record_file import write_json
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from support.places import mounted, opened

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.launch_record import LaunchRecord
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    ExitOutcome,
+    ExitRecord,
+    LaunchRecord,
+    LeaseRecord,
+    Vacancy,
+    request_stop,
+    write_exit,
+)
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.read_status import judge_status, read_driver
 from sessionizer.control.timeouts import Timeouts

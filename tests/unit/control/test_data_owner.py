@@ -9,7 +9,7 @@ from upath import UPath
 
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import list_names
-from sessionizer.home.json_file import RecordFile
+from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
 from support.places import opened

@@ -11,7 +11,6 @@ from sessionizer.cli.state_commands import operation_run
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records import desired_state
-from sessionizer.control.records.approved_command import note_approved
 from sessionizer.control.records.desired_state import (
     DESIRED_FILE,
     USER_FILE,
@@ -23,6 +22,7 @@ from sessionizer.control.records.desired_state import (
     read_desired,
     write_desired,
 )
+from sessionizer.control.records.operation_record import note_approved
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from support.places import opened

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sessionizer
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.airflow_records import (
     HEALTH_FILE,
     SUPERVISION_FILE,
@@ -25,15 +25,22 @@ from sessionizer.control.records.airflow_records import (
     WatchRecord,
 )
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, request_stop, write_exit
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, read_launch
-from sessionizer.control.records.lease_record import lease_file
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    LAUNCH_FILE,
+    ExitOutcome,
+    ExitRecord,
+    LaunchRecord,
+    lease_file,
+    read_launch,
+    request_stop,
+    write_exit,
+)
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
 from sessionizer.home.home_identity import home_id
-from sessionizer.home.json_file import RecordFile
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.record_file import RecordFile
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import DRAINED_FILE, begin_drain
 from sessionizer.lineage.excluded_ranges import (

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.exit_record import stop_requested
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, stop_requested
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.records.approved_command import note_approved
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
-from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
+from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    OperationStage,
+    note_approved,
+    write_operation,
+)
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord, Vacancy
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import (

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from sessionizer.home.control_root import control_root
-from sessionizer.home.roots import data_root
+from sessionizer.home.roots import control_root, data_root
 from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
 from support.places import REPOSITORY
 

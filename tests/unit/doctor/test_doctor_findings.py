@@ -24,7 +24,7 @@ from sessionizer.doctor.judge import (
     judge_streams,
     judge_variables,
 )
-from sessionizer.home.platform_home import DEFAULT_STREAMS
+from sessionizer.home.roots import DEFAULT_STREAMS
 from sessionizer.launch.jars import jar_names
 
 if TYPE_CHECKING:

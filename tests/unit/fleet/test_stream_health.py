@@ -11,10 +11,8 @@ from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.records.launch_record import LaunchRecord
-from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LaunchRecord, LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation

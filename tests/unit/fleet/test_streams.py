@@ -10,8 +10,8 @@ import pytest
 
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec
 from sessionizer.fleet.stream_view import INVALID, StreamView

@@ -7,8 +7,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.record_file import ControlFile, LineageFile
+from sessionizer.home.stream_home import LineageHome
 from support.places import REPOSITORY
 from support.record_files import record_files
 

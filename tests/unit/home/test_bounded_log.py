@@ -10,8 +10,8 @@ from typing import BinaryIO
 import pytest
 
 from sessionizer.control.dead_files import LOGS_KEPT, sweep
-from sessionizer.control.lease.lease import acquire
-from sessionizer.home.disk.bounded_log import LOG_VARIABLE, BoundedLog
+from sessionizer.control.lease import acquire
+from sessionizer.home.local_files import LOG_VARIABLE, BoundedLog
 from sessionizer.home.stream_home import StreamHome
 
 

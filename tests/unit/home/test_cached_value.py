@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from upath import UPath
 
-from sessionizer.home.cached_value import CachedValue, cached_read
-from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.json_file import examine_json, have_folder, write_json
-from sessionizer.home.uri_store import UriStore
+from sessionizer.home.control_store import CachedValue, UriStore, cached_read, record_names, store_at
+from sessionizer.home.record_file import examine_json, have_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

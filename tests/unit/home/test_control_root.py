@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
-from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
+from sessionizer.control.lease import UNREACHABLE_LIMIT_S
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, InvalidSpec
-from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
-from sessionizer.home.data_reach import make_writable_control
-from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.home.roots import uri_of
+from sessionizer.home.control_store import ANSWERS_WITHIN_S
+from sessionizer.home.data_files import make_writable_control
+from sessionizer.home.record_file import examine_json, write_json
+from sessionizer.home.roots import CONTROL_VARIABLE, control_root, uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.home.uri_store import ANSWERS_WITHIN_S
 from sessionizer.lineage.active import active_lineage, start_lineage
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def test_a_store_that_does_not_listen_is_told_at_once(reviewed: Reviewed) -> Non
 def test_a_store_that_keeps_silent_is_not_waited_for_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     unanswered = UNREACHABLE_LIMIT_S + 4 * ANSWERS_WITHIN_S
     assert unanswered * 1_000 < TAKEOVER_AFTER_MS * 2 / 3, "a driver has the rest for its end"
-    monkeypatch.setattr("sessionizer.home.uri_store.ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr("sessionizer.home.control_store.ANSWERS_WITHIN_S", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.stream_home import LineageHome
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

@@ -14,10 +14,8 @@ from upath import UPath
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.fleet.table_queries import table_place
-from sessionizer.home.data_files import list_names, publish_json, remove_tree
-from sessionizer.home.data_reach import make_writable
-from sessionizer.home.platform_home import home_at, platform_home
-from sessionizer.home.roots import data_root, is_local, uri_of
+from sessionizer.home.data_files import list_names, make_writable, publish_json, remove_tree
+from sessionizer.home.roots import data_root, home_at, is_local, platform_home, uri_of
 from sessionizer.home.stream_home import StreamHome
 from support.places import opened
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.records.exit_record import EXIT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
-from sessionizer.home.disk import disk_space
-from sessionizer.home.disk.disk_space import RESERVE, Reserve, require_room, unwritable
+from sessionizer.home import local_files as disk_space
+from sessionizer.home.local_files import RESERVE, Reserve, require_room, unwritable
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.home.object_stores import hadoop_settings
-from sessionizer.home.roots import ObjectStore, object_store
+from sessionizer.home.roots import ObjectStore, hadoop_settings, object_store
 from sessionizer.launch.jars import jar_names
 
 ALWAYS = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.local_files import close_to_others, make_private
-from sessionizer.home.json_file import have_folder
+from sessionizer.home.local_files import close_to_others, make_private
+from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
 from sessionizer.state.savepoints.marker_files import SavepointFailure, write_data_record

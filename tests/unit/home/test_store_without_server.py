@@ -16,30 +16,28 @@ from sessionizer.checkpoint.files import files_of
 from sessionizer.deployment.running_side import sink_columns
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.data_access import (
-    data_exists,
-    is_folder,
-    is_store_away,
-    make_data_folder,
-    read_data,
-    read_data_text,
-    remove_data,
-    size_of,
-    write_data_text,
-)
+from sessionizer.home.control_store import translate_to_os_error
 from sessionizer.home.data_files import (
     commits_of,
     copy_file,
+    data_exists,
     examine_data_json,
     files_below,
+    is_folder,
+    is_store_away,
     list_names,
+    make_data_folder,
     publish_json,
+    read_data,
+    read_data_text,
+    remove_data,
     remove_tree,
     rename_folder,
+    size_of,
+    write_data_text,
 )
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.home.uri_store import translate_to_os_error
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.spark.history.history_rows import find_in_folder
 from sessionizer.spark.history.state_rows import state_at
 from sessionizer.spark.sinks.change_watch import ChangeWatch
@@ -183,7 +181,7 @@ def test_a_folder_that_cannot_be_listed_is_not_omitted(monkeypatch: pytest.Monke
 
     for name in ("offsets/0", "state/0/schema"):
         write_data_text(folder / name, "v1")
-    monkeypatch.setattr("sessionizer.home.data_access.ON_HADOOP", ("memory",))
+    monkeypatch.setattr("sessionizer.home.data_files.ON_HADOOP", ("memory",))
     assert set(files_of(folder).sizes) == {"offsets/0", "state/0/schema"}
     monkeypatch.setattr(MemoryFileSystem, "ls", list_other)
     with pytest.raises(PermissionError):

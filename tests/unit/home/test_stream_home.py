@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from sessionizer.control.records.desired_state import DESIRED_FILE
-from sessionizer.control.records.exit_record import EXIT_FILE, STOP_FILE
-from sessionizer.control.records.lease_record import lease_file
+from sessionizer.control.records.process_records import EXIT_FILE, STOP_FILE, lease_file
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.home.lineage_home import LineageHome
-from sessionizer.home.platform_home import platform_home
 from sessionizer.home.record_file import ControlFile, LineageFile
-from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, StreamHome
+from sessionizer.home.roots import platform_home
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME, LineageHome, StreamHome
 from support.places import mounted
 from support.record_files import record_files
 

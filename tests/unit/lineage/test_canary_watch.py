@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome

@@ -9,7 +9,7 @@ import pytest
 from sessionizer.fleet import streams as views
 from sessionizer.fleet.stream_records import StreamRecords, read_records
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import write_json
+from sessionizer.home.record_file import write_json
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.page import reader as module
@@ -20,7 +20,7 @@ from support.processes.fabricated_platform import Platform, beat, make_canary
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.lineage_home import LineageHome
+    from sessionizer.home.stream_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 NOW = epoch_ms()

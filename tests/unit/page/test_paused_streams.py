@@ -13,7 +13,7 @@ from sessionizer.control.records.airflow_records import (
     SupervisionRecord,
 )
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain

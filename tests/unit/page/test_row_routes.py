@@ -13,9 +13,14 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, HeavyKey
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
+from sessionizer.control.records.driver_records import (
+    HEARTBEAT_FILE,
+    POSITIONS_FILE,
+    HeavyKey,
+    PartitionPosition,
+    PositionsRecord,
+)
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from support.pages.page_alone import ENTERED, ask

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.execution import execute
-from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease import acquire
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (

@@ -10,7 +10,7 @@ import typer
 
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import say, start_spark, translate_failures
-from sessionizer.home.disk.disk_space import unwritable
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.roots import is_local
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.page import proof_page

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.spark.state.comparison import Comparison
     from sessionizer.state.savepoints.manifest import Manifest
 

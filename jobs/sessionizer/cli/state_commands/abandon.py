@@ -10,14 +10,12 @@ from sessionizer.cli.places import Data, Home, Stream, require_known_stream, str
 from sessionizer.cli.state_commands.operations import approver
 from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  read when it runs
 from sessionizer.cli.terminal import say
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import acquire, read_lease
 from sessionizer.control.maintenance import end_job
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.approved_command import abandon_unbegun, unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.operation_record import abandon_unbegun, pending_operation, unbegun_commands
+from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import moment_text
 from sessionizer.home.control_store import store_at

@@ -14,14 +14,17 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import command_run
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.approved_command import (
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import (
+    OPERATION_FILE,
+    Ending,
+    OperationStage,
     forget_approved,
     note_approved,
+    pending_operation,
     require_not_abandoned,
     unbegun_commands,
 )
-from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import OPERATION_FILE, Ending, OperationStage, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import (
     goes_on_as_it_was,
@@ -35,7 +38,7 @@ from sessionizer.state.preconditions import require_as_planned
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import StepRunner
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome

@@ -13,9 +13,9 @@ from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.home.clock import DAY, HOUR
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.json_file import RecordFile, parse_object
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import check_identifier
+from sessionizer.home.record_file import RecordFile, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

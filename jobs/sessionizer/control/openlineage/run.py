@@ -12,13 +12,13 @@ from sessionizer.control.history.files import KEPT_MS, read_marks
 from sessionizer.control.history.mark import Mark, MarkKind
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -14,7 +14,7 @@ from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
 if TYPE_CHECKING:
-    from sessionizer.home.json_file import RecordFile
+    from sessionizer.home.record_file import RecordFile
     from sessionizer.home.stream_home import StreamHome
 
 

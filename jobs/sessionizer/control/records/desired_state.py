@@ -12,9 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import Reading
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.home.record_file import ControlFile
+from sessionizer.home.record_file import ControlFile, Reading
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

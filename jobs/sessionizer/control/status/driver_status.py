@@ -7,15 +7,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome
+from sessionizer.control.records.process_records import ExitOutcome
 from sessionizer.control.status.progress_line import running_line
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
-    from sessionizer.control.records.exit_record import ExitRecord
-    from sessionizer.control.records.heartbeat import Heartbeat
-    from sessionizer.control.records.launch_record import LaunchRecord
-    from sessionizer.control.records.lease_record import LeaseRecord
+    from sessionizer.control.records.driver_records import Heartbeat
+    from sessionizer.control.records.process_records import ExitRecord, LaunchRecord, LeaseRecord
     from sessionizer.home.json_record import JsonObject
 
 

@@ -8,7 +8,7 @@ from sessionizer.counts import count_text
 from sessionizer.home.clock import describe_duration
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
 
 HEAVY_GROUP_BYTES: Final = 2**28
 """Bytes from which a key group is reported as heavy. A merge takes about three times as much memory."""

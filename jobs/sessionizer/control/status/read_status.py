@@ -7,16 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.start_problem import VAGUE, find_start_problem
-from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.lease import read_lease
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome, ExitRecord, stop_requested
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.launch_record import LaunchRecord, own_file, read_launch
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, lease_file
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    EXIT_FILE,
+    ExitOutcome,
+    ExitRecord,
+    LaunchRecord,
+    LeaseRecord,
+    Vacancy,
+    is_alive,
+    lease_file,
+    own_file,
+    read_launch,
+    stop_requested,
+)
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.timeouts import Timeouts
-from sessionizer.home.json_file import Reading
+from sessionizer.home.record_file import Reading
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.approved_command import unbegun_commands
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation
+from sessionizer.control.records.operation_record import IN_AIRFLOW, pending_operation, unbegun_commands
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.home.clock import MINUTE, clock_time
 from sessionizer.home.names import Verb, dag_id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.counts import count_text
 from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart

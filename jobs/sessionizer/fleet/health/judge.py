@@ -16,7 +16,7 @@ from sessionizer.fleet.health.flow_rules import (
 from sessionizer.fleet.health.supervision_rules import judge_asset, judge_supervision
 from sessionizer.fleet.health.verdict import HealthWord, Part, StreamHealth, UnhealthyPart, weigh
 from sessionizer.home.clock import MINUTE, describe_duration
-from sessionizer.home.disk.disk_space import LEAST_ROOM
+from sessionizer.home.local_files import LEAST_ROOM
 from sessionizer.lineage.canary.judge import CanaryOutcome
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.lookup_record import (
+from sessionizer.control.records.driver_records import (
     ANSWER_FILE,
     KEY_LIMIT,
     QUESTION_FILE,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile, LookupNotInstalled
-from sessionizer.home.disk.disk_space import first_line
+from sessionizer.home.local_files import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ from sessionizer.causes.cause import KILLED
 from sessionizer.causes.query_causes import QUERY_CAUSES
 from sessionizer.causes.table import cause_of, cause_of_error
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.records.exit_record import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import RetryEffect as OfCause
 from sessionizer.lineage.batch_log import BatchLog

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.control.execution import Step
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions

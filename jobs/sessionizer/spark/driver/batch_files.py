@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.ingest.file_source.file_sizes import sizes_of

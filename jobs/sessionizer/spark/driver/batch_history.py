@@ -15,7 +15,7 @@ from sessionizer.core.wire import rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.core.key_group.group_load import GroupLoad
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.open_sessions import OpenSessions

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.exit_record import ExitRecord, write_exit
+from sessionizer.control.lease import acquire
 from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.records.process_records import ExitRecord, write_exit
 from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.disk_space import Reserve
+from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
@@ -33,7 +33,7 @@ from sessionizer.spark.failures.query_failure import classify_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.stream_spec.loading.spec_file import SpecFile

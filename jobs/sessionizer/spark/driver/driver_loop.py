@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.lease.watch import LeaseWatch
+from sessionizer.control.lease import LeaseWatch
 from sessionizer.control.openlineage.reporter import RunReporter
 from sessionizer.control.openlineage.run import driver_run
-from sessionizer.control.records.exit_record import ExitOutcome, stop_requested
-from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.records.driver_records import Phase
+from sessionizer.control.records.process_records import ExitOutcome, stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.lease import Lease
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import ExecutorsUnfit
 from sessionizer.home.data_files import list_names, remove_tree
-from sessionizer.home.disk.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.internals.java_errors import JavaError
 

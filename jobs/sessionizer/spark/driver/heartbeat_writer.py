@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from sessionizer.control.history.straggler import GroupTime, Straggler, follow, partition_behind, slow_group
-from sessionizer.control.lease.watch import beats
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, HeavyKey, Phase
-from sessionizer.control.records.positions_record import count_unread, positions
+from sessionizer.control.lease import beats
+from sessionizer.control.records.driver_records import (
+    HEARTBEAT_FILE,
+    Heartbeat,
+    HeavyKey,
+    Phase,
+    count_unread,
+    positions,
+)
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
@@ -32,8 +38,8 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from sessionizer.control.lease.lease import Lease
-    from sessionizer.control.records.positions_record import PartitionPosition
+    from sessionizer.control.lease import Lease
+    from sessionizer.control.records.driver_records import PartitionPosition
     from sessionizer.control.status.batch_progress import BatchObservation
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.open_sessions import OpenSessions

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.disk.bounded_log import BoundedLog
+from sessionizer.home.local_files import BoundedLog
 from sessionizer.launch.local_jvm import ENDED_WITHOUT_MEMORY
 from sessionizer.spark.internals.own_jvm import exit_code_of_jvm
 

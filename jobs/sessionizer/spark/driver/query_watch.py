@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.records.driver_records import Phase
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.disk.disk_space import require_room
+from sessionizer.home.local_files import require_room
 from sessionizer.home.roots import is_local
 from sessionizer.spark.driver.batch_files import FolderCheck
 from sessionizer.spark.driver.batch_observation import observe_batch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sessionizer.control.lease.watch import LeaseWatch
+    from sessionizer.control.lease import LeaseWatch
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
     from sessionizer.spark.driver.stop_gate import StopGate

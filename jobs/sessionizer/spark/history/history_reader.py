@@ -11,8 +11,13 @@ from sessionizer.control.plan_changes import list_differences
 from sessionizer.core.wire import rows
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_access import make_data_folder, make_private_data
-from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
+from sessionizer.home.data_files import (
+    examine_data_json,
+    make_data_folder,
+    make_private_data,
+    publish_json,
+    remove_tree,
+)
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of

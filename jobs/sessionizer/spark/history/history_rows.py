@@ -15,8 +15,7 @@ from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.data_access import size_of
-from sessionizer.home.data_files import files_below, newest_version, relative_name
+from sessionizer.home.data_files import files_below, newest_version, relative_name, size_of
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at

@@ -13,7 +13,7 @@ from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.history_rows import find_in_folder, read_history_rows
 from sessionizer.spark.ingest.guard import EVENT_TIME

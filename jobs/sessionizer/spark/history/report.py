@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
 from sessionizer.core.definition.outcome import CloseReason
-from sessionizer.home.data_access import data_exists
-from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_files import data_exists, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.failures.retries import retry_conflicts
 from sessionizer.spark.sinks.table_shapes import sessions_daily_shape

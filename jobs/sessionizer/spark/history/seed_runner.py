@@ -22,7 +22,7 @@ from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.ingest.timeout_table import announcement

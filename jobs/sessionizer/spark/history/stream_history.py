@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sessionizer.control.history.files import KEPT_MS, read_history
 from sessionizer.control.history.sample import PHASES
-from sessionizer.control.records.heartbeat import YEAR_9999_MS
+from sessionizer.control.records.driver_records import YEAR_9999_MS
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR, MINUTE
 from sessionizer.spark.internals.delta_append import Transaction, append_once

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.launch.driver_environment import ALLOWED, is_allowed, read_allowed_patterns
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.file_source.files import literal, read_files

@@ -10,7 +10,7 @@ from sessionizer.causes.query_causes import SCHEMA_CHANGE
 from sessionizer.checkpoint.batch_logs import list_begun_batches, read_begun_batch, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import QueryFailed
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.launch.driver_environment import plain
 from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between, files_of_batch, list_files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
-from sessionizer.home.data_access import remove_data
-from sessionizer.home.data_files import list_names
+from sessionizer.home.data_files import list_names, remove_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

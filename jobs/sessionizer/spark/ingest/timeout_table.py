@@ -13,9 +13,9 @@ from pyspark.errors import PySparkException
 
 from sessionizer.core.definition.rules import NEVER_MS, find_changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
-from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.record_file import read_json, write_json
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.stream_spec.document.duration import format_duration
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.lineage_home import LineageHome
     from sessionizer.home.roots import ControlPath, DataPath
+    from sessionizer.home.stream_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10

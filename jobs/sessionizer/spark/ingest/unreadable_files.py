@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, content_of
+from sessionizer.home.record_file import read_json, write_json
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line, whole_text
 from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, read_bytes

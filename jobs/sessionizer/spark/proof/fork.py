@@ -12,9 +12,8 @@ from sessionizer.checkpoint.names import offset_log
 from sessionizer.checkpoint.native_copy import copy_batch
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import DAY, epoch_ms
-from sessionizer.home.data_access import make_data_folder, make_private_data
-from sessionizer.home.data_files import copy_file, list_entries, remove_tree
-from sessionizer.home.disk.disk_space import unwritable
+from sessionizer.home.data_files import copy_file, list_entries, make_data_folder, make_private_data, remove_tree
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import mint_prefix
 from sessionizer.home.roots import add_scheme, uri_of
 

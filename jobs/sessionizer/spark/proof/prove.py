@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_access import make_data_folder
+from sessionizer.home.data_files import make_data_folder
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.kept_types import require_readable_state

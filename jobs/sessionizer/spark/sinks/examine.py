@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.guarded_source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.sinks import table_shapes

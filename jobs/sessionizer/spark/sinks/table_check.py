@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, StateBehindTables, StoreUnreachable
-from sessionizer.home.data_reach import translate_refusal
+from sessionizer.home.data_files import translate_refusal
 from sessionizer.home.roots import folder_at, is_local
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.home.clock import describe_duration
-from sessionizer.home.data_access import remove_data
-from sessionizer.home.data_files import list_entries, list_names, remove_tree
+from sessionizer.home.data_files import list_entries, list_names, remove_data, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog

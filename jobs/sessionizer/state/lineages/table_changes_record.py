@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp, require_known_format
+from sessionizer.home.record_file import read_json, write_json
 from sessionizer.lineage.active import examine_active
 from sessionizer.state.lineages.table_changes import TableChange
 

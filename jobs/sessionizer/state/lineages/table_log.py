@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.home.data_access import read_data_text
 from sessionizer.home.data_files import (
     DELTA_LOG,
     commits_of,
     list_added_files,
     read_actions,
+    read_data_text,
     read_transactions,
 )
 

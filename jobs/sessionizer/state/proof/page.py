@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.json_file import have_folder
 from sessionizer.home.names import check_identifier
+from sessionizer.home.record_file import have_folder
 from sessionizer.state.proof.result import NOTHING_COMPARED, ProofVerdict
 
 if TYPE_CHECKING:

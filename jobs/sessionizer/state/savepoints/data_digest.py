@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.files import hadoop_file, hadoop_says_of
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.data_access import data_exists, is_folder, open_data
-from sessionizer.home.data_files import files_below, list_entries, relative_name, several_at_a_time
+from sessionizer.home.data_files import (
+    data_exists,
+    files_below,
+    is_folder,
+    list_entries,
+    open_data,
+    relative_name,
+    several_at_a_time,
+)
 from sessionizer.state.savepoints.manifest import SavepointFile
 from sessionizer.state.savepoints.verification import SavepointDamage, findings
 
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
 
 _CHUNK: Final = 2**20

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.process_records import is_alive
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
-from sessionizer.home.data_access import data_exists, is_folder
-from sessionizer.home.data_files import list_entries
+from sessionizer.home.data_files import data_exists, is_folder, list_entries
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import uri_of
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_manifest
 from sessionizer.state.savepoints.marker_files import read_failure, read_use_mark
 from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, judge_state

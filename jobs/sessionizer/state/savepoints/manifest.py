@@ -25,7 +25,7 @@ from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 

@@ -6,12 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from sessionizer.control.records.process_identity import ProcessIdentity, this_process
+from sessionizer.control.records.process_records import ProcessIdentity, this_process
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_access import data_exists, make_private_data, remove_data
-from sessionizer.home.data_files import examine_data_json, list_entries, publish_json
-from sessionizer.home.data_reach import translate_refusal
+from sessionizer.home.data_files import (
+    data_exists,
+    examine_data_json,
+    list_entries,
+    make_private_data,
+    publish_json,
+    remove_data,
+    translate_refusal,
+)
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, unknown_format
 from sessionizer.home.names import mint_id
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
 
 
 @dataclass(frozen=True, slots=True)

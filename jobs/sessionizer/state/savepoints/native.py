@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.data_access import make_data_folder
-from sessionizer.home.data_files import files_below, relative_name, remove_tree
-from sessionizer.home.disk.disk_space import unwritable
+from sessionizer.home.data_files import files_below, make_data_folder, relative_name, remove_tree
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.roots import add_scheme, uri_of
-from sessionizer.home.savepoint_home import CHECKPOINT
+from sessionizer.home.stream_home import CHECKPOINT
 from sessionizer.state.lineages.committed_batch import FILES, require_unchanged
 from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.savepoint_writer import SavepointRequest

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.process_records import is_alive
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_access import data_exists, remove_data
-from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.disk_space import unwritable
+from sessionizer.home.data_files import data_exists, remove_data, remove_tree
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.roots import uri_of
 from sessionizer.state.lineages.origin import list_beginnings
 from sessionizer.state.savepoints.marker_files import RemovalMark, read_use_mark, readers_of, write_data_record
@@ -22,8 +21,7 @@ from sessionizer.state.savepoints.savepoint_state import SavepointState, is_at_w
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.marker_files import UseMark

@@ -11,12 +11,11 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import BatchOutrun, SessionizerError, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_access import data_exists, is_folder
-from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.disk_space import first_line, unwritable
+from sessionizer.home.data_files import data_exists, is_folder, remove_tree
+from sessionizer.home.local_files import first_line, unwritable
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges

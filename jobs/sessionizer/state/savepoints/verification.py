@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
-from sessionizer.home.disk.local_files import file_kind, open_regular
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.local_files import file_kind, open_regular
+from sessionizer.home.roots import resolve_place
 from sessionizer.stream_spec.document.section import Verbatim
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.document.value_schema import READ_BESIDE

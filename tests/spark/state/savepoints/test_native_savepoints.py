@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 

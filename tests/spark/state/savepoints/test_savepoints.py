@@ -19,7 +19,7 @@ from sessionizer.core.definition.stretch import cut
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.comparison import compare_states
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from support.streams.click_files import ClickFiles
 
 STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files", "manifest"]

@@ -10,7 +10,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.event_counts import recount
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
 
 
 @pytest.fixture

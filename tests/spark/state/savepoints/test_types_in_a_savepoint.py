@@ -11,7 +11,7 @@ from sessionizer.core.definition.plain_values import format_value, plain_values
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.home.stream_home import OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table

@@ -11,9 +11,14 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.approved_command import note_approved
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.operation_record import IN_AIRFLOW, OperationStage, keep_plan_of, write_operation
+from sessionizer.control.records.operation_record import (
+    IN_AIRFLOW,
+    OperationStage,
+    keep_plan_of,
+    note_approved,
+    write_operation,
+)
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
 from sessionizer_airflow.landing import Announcement, find_landing

@@ -13,7 +13,7 @@ from airflow.sdk._shared.observability.metrics import stats as sdk_metrics
 from airflow.sdk.observability import stats as of_a_worker
 from airflow.sdk.observability.metrics import stats_utils as utils_of_a_worker
 
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, gauges, labels, send_gauges
 from support.places import REPOSITORY

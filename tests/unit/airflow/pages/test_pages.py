@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord, own_file
+from sessionizer.control.records.process_records import (
+    LAUNCH_FILE,
+    ExitOutcome,
+    ExitRecord,
+    LaunchRecord,
+    own_file,
+    write_exit,
+)
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import stop_requested
+from sessionizer.control.records.process_records import stop_requested
 from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import StreamFindings

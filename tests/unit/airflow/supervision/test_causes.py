@@ -12,8 +12,7 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import EXIT_FILE
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.process_records import EXIT_FILE, LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect
 from sessionizer.home.clock import MINUTE, epoch_ms

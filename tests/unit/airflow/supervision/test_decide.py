@@ -12,9 +12,8 @@ from sessionizer.causes.cause import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.home.clock import MINUTE, SECOND

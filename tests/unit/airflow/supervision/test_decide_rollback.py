@@ -10,7 +10,7 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import RetryEffect
 from sessionizer.lineage.canary.unstarted import UnstartedLineage

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from sessionizer.causes.cause import NO_START
-from sessionizer.control.lease.ledger import write_lease
+from sessionizer.control.lease import write_lease
 from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE, Heartbeat, Phase
-from sessionizer.control.records.launch_record import LAUNCH_FILE, LaunchRecord
-from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, LeaseRecord
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.supervision.decide import Adopt, Replace, decide

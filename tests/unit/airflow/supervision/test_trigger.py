@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.lease import acquire
+from sessionizer.control.records.driver_records import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers

@@ -9,8 +9,7 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
-from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import RetryEffect

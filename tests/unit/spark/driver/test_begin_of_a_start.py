@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease import lease
+from sessionizer.control import lease
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import MINUTE, epoch_ms

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.savepoints.manifest import (

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from support.fixtures.reviewed import Reviewed
 
 DAY = 86_400_000

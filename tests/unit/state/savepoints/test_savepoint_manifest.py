@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.state.savepoints.manifest import (
     CHECKSUM,
     Manifest,

@@ -29,7 +29,7 @@ from support.places import opened
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from support.fixtures.reviewed import Reviewed
 

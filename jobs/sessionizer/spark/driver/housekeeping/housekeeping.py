@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.disk.bounded_log import BoundedLog
+from sessionizer.home.local_files import BoundedLog
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
 from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.records.lookup_record import (
+from sessionizer.control.records.driver_records import (
     ANSWER_FILE,
     KEPT_MS,
     QUESTION_FILE,

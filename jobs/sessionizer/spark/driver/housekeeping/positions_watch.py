@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.positions_record import POSITIONS_FILE, PartitionPosition, PositionsRecord
+from sessionizer.control.records.driver_records import POSITIONS_FILE, PartitionPosition, PositionsRecord
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.disk.disk_space import first_line
+from sessionizer.home.local_files import first_line
 from sessionizer.spark.ingest.taken_punctuations import KEPT, TakenPunctuations
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 from sessionizer.checkpoint.file_lists import read_files_since
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

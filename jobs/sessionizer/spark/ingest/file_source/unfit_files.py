@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from sessionizer.errors import StoreUnreachable
-from sessionizer.home.data_access import open_data
-from sessionizer.home.data_files import several_at_a_time
+from sessionizer.home.data_files import open_data, several_at_a_time
 from sessionizer.home.roots import folder_at, object_store
 from sessionizer.spark.ingest.file_source.csv_headers import other_headers
 from sessionizer.spark.ingest.file_source.file_sizes import local_path

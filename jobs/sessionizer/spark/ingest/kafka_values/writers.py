@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SourceUnreachable
-from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.json_record import add_stamp
+from sessionizer.home.record_file import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -14,7 +14,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_spec

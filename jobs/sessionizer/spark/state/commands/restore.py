@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import newest_version
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.roots import folder_at
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.state.savepoints.saved_state import SavedState
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.commands.restore import Restore

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.migrations.compiled import CompiledMigration
     from sessionizer.migrations.pending import AppliedMigration
     from sessionizer.spark.state.open_events import KeptState

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from sessionizer.checkpoint.batch_logs import initial_offset, read_begun_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.errors import SessionizerError
-from sessionizer.home.platform_home import resolve_place
+from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
 from sessionizer.spark.ingest.topics import topics_of

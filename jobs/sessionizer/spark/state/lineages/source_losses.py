@@ -9,10 +9,8 @@ from urllib.parse import unquote
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
-from sessionizer.home.data_access import data_exists
-from sessionizer.home.data_files import commits_of, list_added_files, read_actions
-from sessionizer.home.platform_home import resolve_place
-from sessionizer.home.roots import folder_at
+from sessionizer.home.data_files import commits_of, data_exists, list_added_files, read_actions
+from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.lineage.source_ids import choose_known_ids, replaced_names, require_same_source
 from sessionizer.spark.ingest.source_identity import source_ids
 from sessionizer.spark.state.lineages.source_beginning import offsets_at

@@ -10,8 +10,7 @@ from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
-from sessionizer.home.platform_home import resolve_place
-from sessionizer.home.roots import folder_at, is_uri
+from sessionizer.home.roots import folder_at, is_uri, resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import (
     NOTHING_EXCLUDED,
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.checkpoint.file_lists import SeenFile
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.lineage.excluded_ranges import ExcludedRange
     from sessionizer.state.savepoints.manifest import Manifest
 

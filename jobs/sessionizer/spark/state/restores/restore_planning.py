@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.data_access import data_exists
-from sessionizer.home.data_files import commits_of
+from sessionizer.home.data_files import commits_of, data_exists
 from sessionizer.home.names import STREAMED
-from sessionizer.home.platform_home import resolve_place
-from sessionizer.home.roots import folder_at
+from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.lineage.canary.judge import CanaryTerms
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.state.lineages.origin import Origin

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.roots import uri_of
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, TIMEOUTS
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, TIMEOUTS
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.group_logs import label_groups, whole_logs
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.wire import schema
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
 
 _BLOB_OF_LOG: Final = ("key_group", "number", "of", "blob")

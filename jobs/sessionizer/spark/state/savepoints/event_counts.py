@@ -13,7 +13,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.rows import INITIAL
 from sessionizer.core.wire.tombstones import decode_log
-from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import log_row, whole_logs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
-    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import SavepointHome
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.savepoints.manifest import Manifest
 

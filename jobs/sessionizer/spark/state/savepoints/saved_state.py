@@ -14,8 +14,8 @@ from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.disk.local_files import close_to_others
-from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, SEEN_FILES
+from sessionizer.home.local_files import close_to_others
+from sessionizer.home.stream_home import CHECKPOINT, GROUP_LOGS, SEEN_FILES
 from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.spark.state.group_logs import FirstLog, first_log_of
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
 
 

@@ -1,0 +1,338 @@
+"""The right to drive a stream: one owner at a time, with a fencing token. Spark does not lock a checkpoint.
+
+The files ``leases/<token>.json`` have each token's owner. Tokens only grow, and the highest one is the lease. A file is
+never changed once its name exists, and the highest is never deleted. So a token is given out only once.
+
+The owner checks its lease again and again, and a command that holds one sends heartbeats. A lease that cannot be read
+for a moment is not lost. Another machine cannot see a command's process. Without beats a second command would count it
+as dead after a while, and a command at work would look like a killed one.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.dead_files import sweep
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    EXIT_FILE,
+    LEASE_COPY,
+    LeaseRecord,
+    Vacancy,
+    is_alive,
+    lease_file,
+    new_lease,
+    this_process,
+)
+from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
+from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import record_names, store_at, unreachable
+from sessionizer.home.names import check_identifier
+from sessionizer.home.roots import uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from sessionizer.home.roots import ControlPath
+    from sessionizer.home.stream_home import StreamHome
+
+
+KEPT_TOKENS: Final = 8
+_FILE_NAME: Final = re.compile(r"(\d{8,18})\.json")
+
+
+def highest_token(home: StreamHome) -> int:
+    """Return the highest token given out, 0 if none. One directory listing. Raises ControlUnreachable."""
+    try:
+        return max(map(_token, record_names(home.leases)), default=0)
+    except OSError as error:
+        raise unreachable(home.leases, error) from error
+
+
+def read_lease(home: StreamHome) -> LeaseRecord | None:
+    """Return the lease, or None if none was ever given out. Raises ControlUnreachable.
+
+    A damaged record counts as a lease with an unknown owner. Only the heartbeat can tell whether that owner lives.
+    """
+    while token := highest_token(home):
+        file = lease_file(home, token)
+        reading = file.examine()
+        if reading.value is not None:
+            return reading.value
+        if reading.error is not None:
+            with suppress(OSError):
+                return LeaseRecord(token, store_at(file.path).changed_at_ms())
+            return LeaseRecord(token, 0)
+        # It was pruned since it was listed, so there is a higher one.
+    return None
+
+
+def write_lease(home: StreamHome, record: LeaseRecord) -> bool:
+    """Make ``record`` the lease. Returns False if another process was faster.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    file = lease_file(home, record.token)
+    if not file.create(record):
+        return False
+    if highest_token(home) > record.token:
+        # We were so slow that our token had been given out, overtaken and pruned.
+        _remove(file.path)
+        return False
+    # A full disk must not cost the lease that was just won: this copy is only for people.
+    with suppress(UnwritablePath, DiskFull, ControlUnreachable):
+        LEASE_COPY.of(home).write(record)
+    _prune(home, record.token)
+    return True
+
+
+def _prune(home: StreamHome, newest: int) -> None:
+    with suppress(OSError):
+        for name in record_names(home.leases):
+            if 0 < _token(name) <= newest - KEPT_TOKENS:
+                _remove(home.leases / name)
+
+
+def _remove(path: ControlPath) -> None:
+    with suppress(OSError):
+        store_at(path).remove()
+
+
+def _token(name: str) -> int:
+    """Return the token in a file's name. 0 for any other file, such as one that is still being written."""
+    match = _FILE_NAME.fullmatch(name)
+    return int(match[1]) if match else 0
+
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease that ``acquire`` gave to this process."""
+
+    home: StreamHome
+    record: LeaseRecord
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.record.token
+
+    @property
+    def uid(self) -> str:
+        """The driver that owns it."""
+        return self.record.uid or ""
+
+    def check(self) -> None:
+        """Return if the lease is still ours. Raises LeaseLost, or ControlUnreachable if the lease cannot be read.
+
+        It costs one listing of a small directory and one small read. Call it before each write to a sink.
+        """
+        newest = highest_token(self.home)
+        if newest == self.token:
+            reading = lease_file(self.home, newest).examine()
+            if reading.error is not None:
+                raise ControlUnreachable(uri_of(self.home.leases), str(reading.error))
+            # The record is compared too: a control directory that was removed and made anew counts from 1 again.
+            if reading.value == self.record:
+                return
+        raise LeaseLost(self.home.name, self.token, newest)
+
+    def release(self) -> None:
+        """Give up the lease, as the last act. Harmless when it was lost or released before."""
+        with suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
+            # A full disk does not matter: the end of this process frees the lease as well.
+            self.check()
+            write_lease(self.home, _vacate(self.record, Vacancy.RELEASED))
+
+
+def acquire(
+    home: StreamHome,
+    uid: str,
+    *,
+    takeover_after_ms: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Lease:
+    """Acquire the lease of the stream for ``uid``, a driver or command, which must be this process.
+
+    Exactly one of several callers wins.
+
+    A lease is free in three cases:
+    - Its owner released it, left an exit record, or is dead.
+    - It was fenced, and its owner is dead.
+    - Its owner cannot be seen from here (another host, a damaged record), and shows no sign for ``takeover_after_ms``
+      (default ``TAKEOVER_AFTER_MS``). The call may take that long. Clocks are not compared.
+
+    ``say`` gets a line when the watch begins. Raises LeaseHeld if the lease is not free, InvalidSpec for an invalid
+    ``uid``, UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    check_identifier("uid", uid)
+    silence_ms = TAKEOVER_AFTER_MS if takeover_after_ms is None else takeover_after_ms
+    while True:
+        last = read_lease(home)
+        if last is not None:
+            held = _is_held(home, last)
+            if held is None:
+                owner = f"process {last.uid or 'unknown'} on {last.host or 'an unknown host'}"
+                say(f"{owner} cannot be seen from here: its heartbeat is watched for up to {silence_ms // 1000} s")
+            if held or (held is None and not _is_silent(home, last, silence_ms)):
+                raise LeaseHeld(home.name, last.uid or "an unknown process", last.pid or 0, last.host or "unknown")
+        record = new_lease(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
+        if write_lease(home, record):
+            sweep(home, uid)
+            return Lease(home, record)
+
+
+def fence(home: StreamHome, uid: str | None = None) -> int | None:
+    """Take the lease from its owner without a new owner, and return the highest token, which the vacancy now has.
+
+    Returns None if there was no owner to fence: none ever, or an owner other than ``uid``, if given. Kill the process
+    afterwards, because ``acquire`` still refuses while it is seen alive. Raises UnwritablePath, DiskFull,
+    ControlUnreachable.
+    """
+    while True:
+        last = read_lease(home)
+        if last is None or uid not in {None, last.uid}:
+            return None
+        if last.vacancy is not None:
+            return last.token
+        record = _vacate(last, Vacancy.FENCED)
+        if write_lease(home, record):
+            return record.token
+
+
+def _vacate(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
+    return replace(last, token=last.token + 1, vacancy=vacancy, vacated_at=epoch_ms())
+
+
+def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
+    """Return whether the lease has an owner at work. None if that cannot be seen from here."""
+    if last.vacancy is Vacancy.RELEASED or _has_ended(home, last):
+        return False
+    process = last.process
+    if last.vacancy is Vacancy.FENCED:
+        # The process that fenced this driver also kills it. While the driver lives it may still write to the
+        # checkpoint, which is not fenced. If the driver cannot be seen from here, the process that fenced it asked the
+        # cluster, or waited for its end.
+        return process is not None and process != this_process() and is_alive(process) is True
+    return last.owner_lives
+
+
+def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:
+    return last.ended_by(EXIT_FILE.of(home, last.uid).read() if last.uid else None)
+
+
+def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
+    """Whether the owner of ``last`` gives no sign for ``silence_ms``, or loses the lease to another process.
+
+    Only changes count, by our own clock, because the clocks of two hosts may be minutes apart.
+    """
+    until = time.monotonic() + silence_ms / 1000
+    first = _sign(home, last)
+    while time.monotonic() < until:
+        time.sleep(min(_LOOK_EVERY_S, max(0.0, until - time.monotonic())))
+        if highest_token(home) != last.token or _has_ended(home, last):
+            return True  # the caller reads the lease again, and sees the change
+        if _sign(home, last) != first:
+            return False
+    return True
+
+
+def _sign(home: StreamHome, last: LeaseRecord) -> Heartbeat | None:
+    """Return the owner's newest beat. If the owner is unknown, any driver's beat counts."""
+    heartbeat = HEARTBEAT_FILE.of(home).read()
+    return heartbeat if heartbeat is not None and last.uid in {None, heartbeat.uid} else None
+
+
+UNREACHABLE_LIMIT_S: Final = 60.0
+"""Seconds after which a driver that cannot read its lease ends itself. It ends well before another host may take the
+lease over (``timeouts.TAKEOVER_AFTER_MS``), including the time to stop its query."""
+
+_RETRY_EVERY_S: Final = 0.5
+
+
+class LeaseWatch:
+    """Checks ``lease`` with patience. ``clock`` is monotonic, in seconds."""
+
+    def __init__(
+        self, lease: Lease, limit_s: float = UNREACHABLE_LIMIT_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lease, self._limit_s, self._clock = lease, limit_s, clock
+        self._checked_at = clock()
+
+    def look(self) -> bool:
+        """Whether the lease was read and is ours.
+
+        Raises LeaseLost at once, ControlUnreachable once the lease could not be read for the limit.
+        """
+        looked_at = self._clock()
+        try:
+            self._lease.check()
+        except ControlUnreachable:
+            if self._clock() - self._checked_at > self._limit_s:
+                raise
+            return False
+        self._checked_at = looked_at
+        return True
+
+    def require(self) -> None:
+        """Wait until the lease was read and is ours. Call it before each write to a sink.
+
+        Raises LeaseLost at once, and ControlUnreachable once the lease could not be read for the limit.
+        """
+        while not self.look():
+            time.sleep(_RETRY_EVERY_S)
+
+
+EVERY_S: Final = 10.0
+"""Seconds between two beats: far below ``timeouts.STALE_AFTER_MS``. In a store each beat costs a few requests, which
+may be billed."""
+
+
+@contextmanager
+def beats(write: Callable[[], None], every_s: float, *, at_once: bool = False) -> Iterator[None]:
+    """Call ``write`` every ``every_s`` seconds in a thread of its own, until the block ends.
+
+    A LeaseLost ends the beats, because the heartbeat then belongs to the successor.
+    """
+    done = threading.Event()
+
+    def beat() -> None:
+        wait_s = 0.0 if at_once else every_s
+        with suppress(LeaseLost):
+            while not done.wait(wait_s):
+                write()
+                wait_s = every_s
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def holder_beats(lease: Lease, every_s: float = EVERY_S) -> AbstractContextManager[None]:
+    """Return a block in which a command writes beats as the holder of ``lease``, the first one at once.
+
+    A beat that cannot be written is skipped.
+    """
+    started_at = epoch_ms()
+    return beats(lambda: _write_beat(lease, started_at), every_s, at_once=True)
+
+
+def _write_beat(lease: Lease, started_at: int) -> None:
+    """Write a beat. A command has no batches, so each beat is progress of its start. Raises LeaseLost."""
+    with suppress(ControlUnreachable, UnwritablePath, DiskFull):
+        lease.check()
+        now = epoch_ms()
+        HEARTBEAT_FILE.of(lease.home).write(Heartbeat(lease.uid, now, started_at, Phase.STARTING, progress_at=now))

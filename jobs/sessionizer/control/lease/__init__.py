@@ -1,1 +1,0 @@
-"""The right to drive a stream: one owner at a time, told apart by a fencing token."""

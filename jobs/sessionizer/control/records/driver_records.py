@@ -1,0 +1,229 @@
+"""The reports of a driver: ``heartbeat.json``, ``positions.json``, and its answers to questions about a key.
+
+The driver writes its positions in the partitions of its Kafka source once a minute. JSON for the page (times in epoch
+ms, offsets in events)::
+
+    {"at": 1790000000000, "lineage": "20261126T010203-3fa9c2", "batch_id": 7, "partitions": [
+      {"name": "clicks-3", "offset": 120, "newest": 150, "oldest": 20, "behind": 30, "left": 100, "lost_in_ms": 7200000}
+    ]}
+
+``offset`` is the next event to read. ``left`` events lie between the oldest one that the broker keeps and ``offset``.
+At 0 the broker deletes unread events. ``lost_in_ms`` is the time until then at the present pace, null if none is known.
+
+``lookups/<id>.json`` is a question, ``lookups/answer.<id>.json`` the answer. Only the driver has a Spark that is warm.
+It answers within a second or two, from the state of the newest batch. The process that asks removes both files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.control.history.straggler import Straggler
+from sessionizer.home.clock import MINUTE
+from sessionizer.home.json_record import JsonRecord, Moment
+from sessionizer.home.record_file import ControlFile
+from sessionizer.home.roots import is_local
+
+if TYPE_CHECKING:
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+
+YEAR_9999_MS: Final = 253_370_764_800_000
+
+
+class Phase(StrEnum):
+    """The phase of a live driver."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    IDLE = "idle"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyKey(JsonRecord):
+    """A key whose largest open session has so many ``events``, in the key group ``group``."""
+
+    key: str
+    group: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(JsonRecord):
+    """A heartbeat of a driver. Times are epoch ms.
+
+    ``batch_*`` and counts belong to the last committed batch unless a field says otherwise.
+    """
+
+    uid: str
+    at: Moment
+    started_at: Moment
+    phase: Phase
+    lineage: str | None = None
+    batch_id: int | None = None
+    batch_at: Moment | None = None
+    batch_ms: int | None = None
+    input_rows: int | None = None
+    rows_per_second: float | None = None
+    watermark_ms: int | None = None
+    watermark_lag_ms: int | None = None
+    open_keys: int | None = None
+    """Open sessions, at most: a group that has not merged since counts each batch's keys."""
+    heaviest_group: int | None = None
+    heaviest_group_bytes: int | None = None
+    """Decoded bytes of that key group's open events, the largest of all groups."""
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    late: int | None = None
+    """Late events since the driver started."""
+    quarantined: int | None = None
+    """Quarantined events since the driver started."""
+    sessions_version: int | None = None
+    """Version of the Delta table ``sessions``."""
+    sessions_rows: int | None = None
+    """Sessions emitted since the driver started."""
+    source_lag: int | None = None
+    spark_ui: str | None = None
+    """Address of the driver's Spark UI, if it has one."""
+    progress_at: Moment | None = None
+    """Time of the driver's last progress: a step of its start, a further task, record or batch, or no batch due."""
+    running_batch: int | None = None
+    """The batch under way. None between two batches, and for one without an id so far."""
+    running_since: Moment | None = None
+    running_tasks: int | None = None
+    """Tasks of the batch's jobs under way. A batch has several jobs, one after the other."""
+    running_tasks_done: int | None = None
+    running_rows: int | None = None
+    """Rows that the batch has read from the source so far."""
+    straggler: Straggler | None = None
+    """The key group, key or partition that has held up two batches or more."""
+    heaviest_keys: tuple[HeavyKey, ...] = ()
+    """The keys with the largest open sessions, as of the last merge of their groups."""
+    open_ages: Mapping[str, int] = field(default_factory=dict)
+    """Open sessions by age (``core.key_group.group_load.AGES``), as of the last merge of each group."""
+    warning: str | None = None
+    """The problem in spite of which the driver continues."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the watermark is at the value that only a drain sets.
+
+        Then every session is closed, and new events are late.
+        """
+        return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
+
+
+HEARTBEAT_FILE: Final = ControlFile("heartbeat.json", Heartbeat, durable=False)
+"""The newest beat of any driver. Not fsynced: a beat lost in a power cut belonged to a driver that the cut ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPosition(JsonRecord):
+    """The position in a partition, see the module for its fields. ``newest`` and ``oldest`` are None if unknown."""
+
+    name: str
+    offset: int
+    newest: int | None = None
+    oldest: int | None = None
+    lost_in_ms: int | None = None
+
+    @property
+    def behind(self) -> int | None:
+        """Number of events that are not read yet."""
+        return None if self.newest is None else max(0, self.newest - self.offset)
+
+    @property
+    def left(self) -> int | None:
+        """Number of read events that the broker still keeps."""
+        return None if self.oldest is None else self.offset - self.oldest
+
+    def to_json(self) -> JsonObject:
+        """Return the fields and the two numbers that follow from them."""
+        return {**JsonRecord.to_json(self), "behind": self.behind, "left": self.left}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionsRecord(JsonRecord):
+    """The positions of the source at ``at`` (epoch ms), after the batch ``batch_id`` of ``lineage``."""
+
+    at: Moment
+    lineage: str | None = None
+    batch_id: int | None = None
+    partitions: tuple[PartitionPosition, ...] = ()
+
+
+POSITIONS_FILE: Final = ControlFile("positions.json", PositionsRecord, durable=False)
+
+
+def positions(ends: str, newest: str) -> tuple[PartitionPosition, ...]:
+    """Return the positions by Spark's progress of a batch: its ends, and the newest offsets. Empty unless Kafka."""
+    known = _offsets(newest)
+    found = _offsets(ends).items()
+    return tuple(PartitionPosition(name=name, offset=offset, newest=known.get(name)) for name, offset in sorted(found))
+
+
+def count_unread(partitions: tuple[PartitionPosition, ...]) -> Mapping[str, int]:
+    """Return the number of unread events by partition."""
+    return {each.name: each.behind for each in partitions if each.behind is not None}
+
+
+def _offsets(text: str) -> dict[str, int]:
+    """Return the offsets by partition, such as ``clicks-3``. Empty for the offsets of another kind of source."""
+    try:
+        told: Any = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(told, dict) or not all(isinstance(each, dict) for each in told.values()):
+        return {}
+    found = {f"{topic}-{number}": offset for topic, each in told.items() for number, offset in each.items()}
+    return found if all(type(offset) is int for offset in found.values()) else {}
+
+
+KEY_LIMIT: Final = 1_024
+"""Characters of a key that may be asked about."""
+LOCAL_EVERY_MS: Final = 250
+STORE_EVERY_MS: Final = 5_000
+"""Milliseconds between two looks for questions in a store, because each look is a request, which may be paid for."""
+KEPT_MS: Final = MINUTE
+"""Milliseconds after which a question or an answer is removed, because the process that asked is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(JsonRecord):
+    """A question about the open sessions of ``key``, ``at`` then (epoch ms)."""
+
+    key: str
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(JsonRecord):
+    """The driver's answer at ``at`` (epoch ms), from the state after ``batch_id`` of ``lineage``.
+
+    ``sessions`` are as in ``sessionizer state show --key``, with their newest events. ``error`` says why there are
+    none.
+    """
+
+    at: Moment
+    key: str
+    lineage: str | None = None
+    batch_id: int | None = None
+    watermark_ms: int | None = None
+    key_group: int | None = None
+    sessions: tuple[Mapping[str, Any], ...] = field(default=())
+    error: str | None = None
+
+
+QUESTION_FILE: Final = ControlFile("lookups/{}.json", Question, key="lookup", durable=False)
+ANSWER_FILE: Final = ControlFile("lookups/answer.{}.json", Answer, key="lookup", durable=False)
+
+
+def look_every_ms(home: StreamHome) -> int:
+    """Return the milliseconds between two looks of the driver for questions."""
+    return LOCAL_EVERY_MS if is_local(home.control_base) else STORE_EVERY_MS

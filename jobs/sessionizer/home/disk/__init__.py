@@ -1,1 +1,0 @@
-"""Files of this machine's disk: bounded logs, room, folders closed to others, clients over forks."""
