@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
-from sessionizer.spark.ingest.guarded_source import read_guarded_source
+from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_bench.data.dataset import COLUMNS

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.core.wire.group_labels import group_labels, spark_hash
+from sessionizer.core.wire.schema import group_labels, spark_hash
 from sessionizer_bench.measuring.event_log import BATCH
 
 if TYPE_CHECKING:

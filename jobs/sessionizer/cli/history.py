@@ -55,7 +55,7 @@ def history(  # noqa: PLR0913  one parameter per option
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.history.read import read_event_history  # noqa: PLC0415  fast --help
-    from sessionizer.spark.sinks.unpack import few_blobs_at_a_time  # noqa: PLC0415  fast --help
+    from sessionizer.spark.sinks.write import few_blobs_at_a_time  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     started = time.monotonic()
@@ -108,9 +108,8 @@ def report(
 ) -> None:
     """Update sessions_daily for the days that got sessions, and add the complete hours to stream_history."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
-    from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
-    from sessionizer.spark.history.stream_history import append_history  # noqa: PLC0415
-    from sessionizer.spark.sinks.catalog import name_tables  # noqa: PLC0415
+    from sessionizer.spark.history.report import DailyReport, append_history  # noqa: PLC0415
+    from sessionizer.spark.sinks.tables import name_tables  # noqa: PLC0415
 
     spec = spec_in_force(where, spec)
     locations = where.table_locations(spec.sink.path)

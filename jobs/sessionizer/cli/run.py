@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913  one parameter per option
     require_shared_home(where, own_id)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(where, specs_folder(streams))
-    from sessionizer.spark.driver.drive import drive  # noqa: PLC0415  fast --help
+    from sessionizer.spark.driver.driver_loop import drive  # noqa: PLC0415  fast --help
     from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
     options = DriverOptions(

@@ -127,7 +127,7 @@ def _check_of_stop(where: StreamHome) -> Callable[[], None]:
 def _canonical(
     where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None, check: Callable[[], None]
 ) -> Manifest:
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")

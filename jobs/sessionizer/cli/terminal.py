@@ -187,7 +187,7 @@ def translate_failure(stream: str, error: Exception) -> SessionizerError:
         return error
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
-    from sessionizer.spark.driver.out_of_memory import words_of_this_jvm  # noqa: PLC0415
+    from sessionizer.spark.driver.executors import words_of_this_jvm  # noqa: PLC0415
     from sessionizer.spark.failures.query_failure import classify_failure  # noqa: PLC0415
     from sessionizer.spark.internals.java_errors import java_message  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.wire.rows import REVISION
+from sessionizer.core.wire.schema import REVISION
 from sessionizer.deployment.verdicts.verdict import Side
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FORMAT
 from sessionizer.lineage.code_digest import digest_of

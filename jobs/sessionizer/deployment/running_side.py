@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.batch_logs import read_pinned_settings
-from sessionizer.core.wire.rows import REVISION
+from sessionizer.core.wire.schema import REVISION
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side
 from sessionizer.errors import DamagedFile, StoreUnreachable

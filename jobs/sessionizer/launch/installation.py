@@ -23,7 +23,9 @@ for d in m.distributions():
     found.setdefault((d.metadata["Name"] or "").replace("_", "-").lower(), d.version)
 print(json.dumps({name: found[name] for name in names if name in found}))
 """
-_LOAD: Final = "import sys; sys.path.append(sys.argv[1]); import sessionizer.cli.app, sessionizer.spark.driver.drive"
+_LOAD: Final = (
+    "import sys; sys.path.append(sys.argv[1]); import sessionizer.cli.app, sessionizer.spark.driver.driver_loop"
+)
 _ANSWER_WITHIN_S: Final = 60.0
 PACKAGE: Final = Path(sessionizer.__file__).absolute().parent
 """The folder of the installed package."""

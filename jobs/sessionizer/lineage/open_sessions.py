@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.key_group.group_load import sum_loads
-from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup, latest, sum_loads
 from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.home.record_file import read_json, write_json
 

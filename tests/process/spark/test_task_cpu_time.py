@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.driver.task_cpu_time import task_seconds
+from sessionizer.spark.driver.batch_history import task_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE, QUESTION_
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.home.control_store import record_names
-from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.state.lineages.retained import find_retained_batch
 from sessionizer.stream_spec.loading.spec_file import SpecFile

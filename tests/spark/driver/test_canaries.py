@@ -15,7 +15,7 @@ from sessionizer.fleet.streams import one_stream
 from sessionizer.lineage.canary.canary_record import promote_lineage, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
-from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.state.commands import rollback
 from sessionizer.state.commands.restore import Restore

@@ -15,7 +15,7 @@ from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.home.data_files import remove_tree
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.spark.sinks.continuity import require_continuity
+from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.stream_spec.decisions import decisions_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import read_spec_file

@@ -18,7 +18,7 @@ from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, 
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.places import opened
@@ -103,7 +103,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
         if line.startswith("stop requested"):
             raise RuntimeError("nobody listens any more")
 
-    monkeypatch.setattr("sessionizer.spark.driver.drive.record_failure", watch_and_record)
+    monkeypatch.setattr("sessionizer.spark.driver.driver_loop.record_failure", watch_and_record)
     asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
     with pytest.raises(QueryInterrupted, match="nobody listens"):
         run(stage, say)

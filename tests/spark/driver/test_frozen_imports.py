@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sessionizer.spark.query.pack import packer
+from sessionizer.spark.query.assembly import packer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

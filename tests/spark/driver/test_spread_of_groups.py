@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.schema import group_labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

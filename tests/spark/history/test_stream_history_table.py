@@ -12,7 +12,7 @@ from sessionizer.control.history.sample import Sample
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.spark.history.stream_history import (
+from sessionizer.spark.history.report import (
     SETTLED_AFTER_MS,
     append_history,
     complete_hours,

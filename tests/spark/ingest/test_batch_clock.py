@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sessionizer.spark.ingest.batch_clock import BatchClock
-from sessionizer.spark.ingest.guarded_source import read_guarded_source
-from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.guard import BatchClock
+from sessionizer.spark.ingest.source import read_guarded_source, read_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog

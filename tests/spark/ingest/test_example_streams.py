@@ -13,8 +13,7 @@ from sessionizer.core.wire import schema
 from sessionizer.spark.history.read import history_of
 from sessionizer.spark.ingest.guard import REASON, guard
 from sessionizer.spark.ingest.kafka_values.records import parse_records
-from sessionizer.spark.ingest.kafka_values.registry import RegistryClient
-from sessionizer.spark.ingest.kafka_values.writers import find_writers
+from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, find_writers
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.stream_spec.loading.folder import load_stream
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.spark.ingest.kafka_values.writers import Writers
+    from sessionizer.spark.ingest.kafka_values.registry import Writers
     from sessionizer.stream_spec.document.source import KafkaSource
     from sessionizer.stream_spec.document.stream import StreamSpec
 

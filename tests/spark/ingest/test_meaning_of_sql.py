@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire.alignment import align_values
-from sessionizer.spark.ingest.payload_types import normalize_type
+from sessionizer.spark.ingest.expressions import normalize_type
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.stream_spec.column_types import (
     carry_over,

@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import SourceUnreachable
-from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
+from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_demo.feed.rows.kinds import RowKind
 from support.expected.landed import as_landed, is_valid, landed

@@ -13,8 +13,8 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import NothingToProve
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.proof.proof_table import add_to_proof_table
 from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
+from sessionizer.spark.proof.tables import add_to_proof_table
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.comparison import DifferenceKind
 from sessionizer.state.proof.result import ProofVerdict

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.measures import add_measures, measure_types
+from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures, measure_types
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain

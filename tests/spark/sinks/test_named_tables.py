@@ -12,7 +12,7 @@ import pytest
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import STREAMED
-from sessionizer.spark.sinks.catalog import FIELD, name_tables
+from sessionizer.spark.sinks.tables import FIELD, name_tables
 from sessionizer.stream_spec.document.names import catalog_names
 from support.expected.landed import Landed, assert_as_defined, landed
 from support.stores.hive_metastore import HiveMetastore, command, sql

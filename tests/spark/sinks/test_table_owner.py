@@ -10,9 +10,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from sessionizer.errors import TableOwned
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import table_property
-from sessionizer.spark.sinks.own_tables import claim_tables, require_ours
 from sessionizer.spark.sinks.table_shapes import TableShape
-from sessionizer.spark.sinks.tables import OWNER, ensure_table
+from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,7 +35,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.outcome import Outcome
+    from sessionizer.core.definition.event import Outcome
     from support.streams.click_files import ClickFiles
 
 LAST, EARLIER = 2, 0

@@ -24,7 +24,7 @@ from sessionizer.lineage.excluded_ranges import (
     read_excluded_ranges,
 )
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
-from sessionizer.spark.ingest.guarded_source import mark_excluded
+from sessionizer.spark.ingest.source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.switch import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint

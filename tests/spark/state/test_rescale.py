@@ -19,7 +19,7 @@ from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.spark.sinks.continuity import require_continuity
+from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.spark.state.commands.rescale import RescaleRunner
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.spark.driver.stop_gate import REFUSED_BATCH
+from sessionizer.spark.driver.query_watch import REFUSED_BATCH
 from support.expected.named_commands import commands_in, faults
 from support.places import REPOSITORY
 

@@ -26,7 +26,7 @@ import contextlib, io, json, shutil, sys
 from sessionizer.cli.app import main
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.sinks.catalog import name_tables
+from sessionizer.spark.sinks.tables import name_tables
 
 def typed(argv):
     said, sys.argv, code = io.StringIO(), ["sessionizer", *argv], 0

@@ -22,20 +22,17 @@ from sessionizer.core.key_group.append_or_merge import (
     take_initial,
     take_timer,
 )
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.key_group.merging import merge
-from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import log_of
-from sessionizer.core.wire.codec import decode, encode
-from sessionizer.core.wire.tombstones import decode_log
-from sessionizer.core.wire.wide import log_tables
+from sessionizer.core.wire.codec import decode, decode_log, encode, log_tables
 from support.streams.payloads import arrow_column, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sessionizer.core.definition.event import Batch, Event
-    from sessionizer.core.definition.outcome import Session
+    from sessionizer.core.definition.event import Batch, Event, Session
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.merging import Merged
     from sessionizer.core.wire.schema import Payload

@@ -14,12 +14,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.roots import uri_of
-from sessionizer.spark.ingest.guarded_source import read_guarded_source
+from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.duration import format_duration
 from sessionizer.stream_spec.document.stream import StreamSpec

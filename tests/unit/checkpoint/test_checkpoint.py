@@ -26,7 +26,7 @@ from sessionizer.checkpoint.file_lists import (
     write_start_position,
 )
 from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
-from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
+from sessionizer.spark.ingest.punctuation import TakenPunctuations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -36,7 +36,7 @@ from sessionizer.control.records.process_records import (
     request_stop,
     write_exit,
 )
-from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.errors import DamagedFile
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.json_record import JsonRecord

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.wire.bit_equality import is_identical
+from sessionizer.core.wire.alignment import is_identical
 
 NAN = float("nan")
 NESTED = pa.struct([("x", pa.list_(pa.float32()))])

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.key_group.merging import merge
-from sessionizer.core.wire import schema, wide
+from sessionizer.core.wire import codec as wide
+from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import (
     ADMISSION,

@@ -11,20 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch
-from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.definition.stretch import cut
 from sessionizer.core.key_group import merging
-from sessionizer.core.key_group.open_in_group import latest
-from sessionizer.core.wire import wide
+from sessionizer.core.key_group.group_load import latest
+from sessionizer.core.wire import codec as wide
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
 from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sessionizer.core.definition.event import Event
-    from sessionizer.core.definition.outcome import Outcome
+    from sessionizer.core.definition.event import Event, Outcome
 
 
 any_log = given(

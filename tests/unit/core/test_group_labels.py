@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sessionizer.core.wire.group_labels import group_labels, spark_hash
+from sessionizer.core.wire.schema import group_labels, spark_hash
 
 
 def test_the_hash_is_that_of_spark() -> None:

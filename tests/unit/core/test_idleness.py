@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.core.definition.idleness import IdleClock
+from sessionizer.core.definition.rules import IdleClock
 
 BEGAN = 10_000
 DUE = 100_000

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-from sessionizer.core.key_group.admission import admit
+from sessionizer.core.key_group.append_or_merge import admit
 from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
 from sessionizer.core.wire import schema
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.key_group.decided import decide_rows
+from sessionizer.core.key_group.table_rows import decide_rows
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import canonical_schema
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_rows_of, row_of, session_rows

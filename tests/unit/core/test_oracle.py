@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.event import Batch, CloseReason, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 
 if TYPE_CHECKING:
-    from sessionizer.core.definition.outcome import Outcome, Session
+    from sessionizer.core.definition.event import Outcome, Session
 
 
 def event(event_id: str, at: int | None, **facts: Any) -> Event:

@@ -11,17 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import AdmittedEvent, Batch, drain_at
-from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.definition.stretch import cut
 from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from sessionizer.core.definition.event import Event
-    from sessionizer.core.definition.outcome import Outcome, Session
+    from sessionizer.core.definition.event import Event, Outcome, Session
 
 EVENT_TIME = [Clock.EVENT_TIME]
 LATER_MS = 2 * ORIGIN_MS

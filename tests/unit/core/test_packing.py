@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Caps
-from sessionizer.core.wire import packing, schema
-from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, read_typed_rows
+from sessionizer.core.wire import canonical as packing
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, pack_shares, read_typed_rows, shares
 from sessionizer.core.wire.codec import decode, mark_admitted
-from sessionizer.core.wire.packing import pack_shares, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_rows_of_a_large_group_come_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessionizer.core.wire.wide.WIDE_FROM_BYTES", 0)
+    monkeypatch.setattr("sessionizer.core.wire.codec.WIDE_FROM_BYTES", 0)
     rows = rows_of([("a", 1), ("b", 1), ("a", 2)])
     disordered = rows.take(pa.array([2, 0, 1]))
     assert comes_back(disordered, log_of(disordered))

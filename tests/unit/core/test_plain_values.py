@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.plain_values import format_value, order_of, plain_values
-from sessionizer.core.wire.json_text import json_objects
+from sessionizer.core.wire.event_size import json_objects
 
 FAR_US = 2**62
 NAN = float("nan")

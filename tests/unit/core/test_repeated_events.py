@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.key_group.admission import admit
-from sessionizer.core.key_group.distinct import surely_distinct
+from sessionizer.core.key_group.append_or_merge import admit
 from sessionizer.core.key_group.merging import Merged, merge
+from sessionizer.core.key_group.repeated_events import surely_distinct
 from sessionizer.core.wire import schema
 
 RULES = SessionRules(Clock.EVENT_TIME, 0, 1_000, {}, None, None)

@@ -10,8 +10,18 @@ import pytest
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.merging import TABLES_BEFORE_REWRITE, merge
-from sessionizer.core.wire.codec import continues, decode, encode, mark_admitted, mark_continued
-from sessionizer.core.wire.tombstones import decode_log, drop_deleted, find_appended_tables, split_log, tombstones
+from sessionizer.core.wire.codec import (
+    continues,
+    decode,
+    decode_log,
+    drop_deleted,
+    encode,
+    find_appended_tables,
+    mark_admitted,
+    mark_continued,
+    split_log,
+    tombstones,
+)
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows, event_table
 
 RULES = SessionRules(

@@ -8,7 +8,7 @@ from itertools import combinations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.key_group.value_codes import combine_codes, equality_codes, order_codes
+from sessionizer.core.key_group.cutting import combine_codes, equality_codes, order_codes
 
 NAN = float("nan")
 YEAR_287000_US = 9 * 10**18

@@ -7,17 +7,18 @@ import pytest
 
 from sessionizer.core.definition.event import Event
 from sessionizer.core.definition.rules import Caps, Clock, SessionRules
-from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import (
     HEAVY_TABLE_BYTES,
     NO_PLAN,
     Arrivals,
     BatchBounds,
     GroupRules,
+    admit,
     take_batch,
 )
 from sessionizer.core.key_group.merging import merge
-from sessionizer.core.wire import schema, wide
+from sessionizer.core.wire import codec as wide
+from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.event_size import sizes_of_values, sizes_that_count
 

@@ -13,7 +13,7 @@ from support.places import REPOSITORY
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
 
 if TYPE_CHECKING:
-    from sessionizer.core.definition.outcome import Session
+    from sessionizer.core.definition.event import Session
 
 PAGE = REPOSITORY / "docs" / "sessions.md"
 EXAMPLES = read_examples(PAGE)

@@ -15,7 +15,7 @@ from sessionizer.cli.app import app
 from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import read_operations
-from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.approval import approve_spec
 from sessionizer.deployment.running_spec import new_record

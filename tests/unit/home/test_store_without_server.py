@@ -38,10 +38,8 @@ from sessionizer.home.data_files import (
 )
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.stream_home import SavepointHome
-from sessionizer.spark.history.history_rows import find_in_folder
-from sessionizer.spark.history.state_rows import state_at
-from sessionizer.spark.sinks.change_watch import ChangeWatch
-from sessionizer.spark.sinks.table_check import TableCheck
+from sessionizer.spark.history.history_rows import find_in_folder, state_at
+from sessionizer.spark.sinks.table_check import ChangeWatch, TableCheck
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.manifest import read_manifest

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
-from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage

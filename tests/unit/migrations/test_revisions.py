@@ -17,9 +17,10 @@ import pytest
 
 import sessionizer
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire import schema
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.canonical import canonical_schema
-from sessionizer.core.wire.tombstones import tombstones
+from sessionizer.core.wire.codec import tombstones
 from sessionizer.errors import UnreadableLineage
 from sessionizer.home.json_record import WRITER
 from sessionizer.lineage import checkpoint_record

@@ -8,13 +8,14 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, RetryEffect, StoreUnreachable, UnwritablePath
-from sessionizer.spark.failures.query_failure import classify_failure, store_failure
-from sessionizer.spark.failures.retries import (
+from sessionizer.spark.failures.query_failure import (
     CONFLICT_TRIES,
     CONFLICTS,
+    classify_failure,
     is_transient_failure,
     is_worker_late,
     retry_conflicts,
+    store_failure,
 )
 
 

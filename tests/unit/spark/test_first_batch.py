@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire import schema
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.json_record import add_stamp
-from sessionizer.spark.history.first_batch import FirstBatch
 from sessionizer.spark.history.history_reader import spec_of_history
+from sessionizer.spark.history.read import FirstBatch
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
 from support.streams.in_memory_groups import (
     PAYLOAD,

@@ -13,9 +13,9 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.core.key_group.table_rows import NOWHERE
 from sessionizer.core.key_group.table_rows import session_rows as table_rows
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.spark.history.first_batch import FirstBatch
+from sessionizer.spark.history.read import FirstBatch
 from support.streams.in_memory_groups import PAYLOAD, event_row_of, event_rows, event_table, plain_rows, row_of
 from support.streams.in_memory_groups import session_rows as rows_of_sessions
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sessionizer.core.definition.outcome import Outcome
+    from sessionizer.core.definition.event import Outcome
 
 HISTORIES = 150
 IN_THE_MIDDLE_MS = ORIGIN_MS + 120

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
-from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.lineage.open_sessions import OpenSessions
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sessionizer.core.wire import rows, wide
+from sessionizer.core.wire import codec as wide
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.group_labels import group_labels
-from sessionizer.spark.query.pack import GROUP, PUNCTUATION, packer
+from sessionizer.core.wire.schema import group_labels
+from sessionizer.spark.query.assembly import GROUP, PUNCTUATION, packer
 
 if TYPE_CHECKING:
     import pytest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessionizer.control.records.driver_records import PartitionPosition, PositionsRecord, count_unread, positions
-from sessionizer.spark.driver.housekeeping.positions_watch import Oldest, add_retention
+from sessionizer.spark.driver.housekeeping.lookups import Oldest, add_retention
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000

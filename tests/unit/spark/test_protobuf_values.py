@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS_FILE
 
-from sessionizer.spark.ingest.kafka_values.protobuf import parse_message
+from sessionizer.spark.ingest.kafka_values.records import parse_message
 from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
 from support.streams.example_streams import EXAMPLES, values_of
 

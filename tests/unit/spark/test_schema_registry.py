@@ -12,9 +12,10 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.spark.ingest.kafka_values.registry import RegisteredSchema, RegistryClient
-from sessionizer.spark.ingest.kafka_values.writers import (
+from sessionizer.spark.ingest.kafka_values.registry import (
     MOST_ASKED,
+    RegisteredSchema,
+    RegistryClient,
     SchemaIds,
     find_writers,
     indexes_in_header,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from itertools import permutations
 
-from sessionizer.core.wire import rows
-from sessionizer.spark.query.group_rows import GroupShare
+from sessionizer.core.wire import schema as rows
+from sessionizer.spark.query.processor import GroupShare
 
 
 def timeouts(said_at_ms: int, **changes: int) -> bytes:

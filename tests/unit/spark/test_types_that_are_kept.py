@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from sessionizer.spark.ingest.payload_types import normalize_type, not_kept
+from sessionizer.spark.ingest.expressions import normalize_type, not_kept
 
 NOT_KEPT = (TimeType(6), NullType(), VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), StructType())
 

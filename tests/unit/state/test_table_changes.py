@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sessionizer.home.data_files import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.spark.sinks.change_watch import ChangeWatch
+from sessionizer.spark.sinks.table_check import ChangeWatch
 from sessionizer.state.lineages.table_changes import list_changes_after
 from sessionizer.state.lineages.table_changes_record import KEPT, NotifiedChanges, changes_of_active
 

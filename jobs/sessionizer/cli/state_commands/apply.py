@@ -50,7 +50,7 @@ def run(command: Apply, shared: Shared) -> None:
         return
     if command.takes_programs and pending is None:
         require_driver_loads()
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
 

@@ -86,7 +86,7 @@ def _run_under_lease(
     where: StreamHome, record: OperationRecord, lease: Lease, runner: StepRunner, asked_at: int
 ) -> OperationRecord:
     """Run the steps. The wait for the lease is the work of the stop, which an earlier try may have done."""
-    from sessionizer.spark.failures.retries import is_transient_failure, retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import is_transient_failure, retry_late_worker  # noqa: PLC0415  fast --help
 
     current = _still_as_planned(where, record, lease)
     if current.outcome is Ending.DONE:

@@ -37,7 +37,7 @@ def run(command: Restore, shared: Shared) -> None:
         return
     kept, manifest = complete_savepoint(savepoints, chosen, epoch_ms())
     require_lineage(where)
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.restore import RestoreRunner  # noqa: PLC0415
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415
 

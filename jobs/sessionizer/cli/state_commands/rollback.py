@@ -39,7 +39,7 @@ def run(command: Rollback, shared: Shared) -> None:
     if pending is None:  # refused before Spark starts
         back, leaves = rollback_of(where)
         is_approved(where, shared.approve, decide_rollback(stream, leaves, back.lineage))
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.commands.rollback import RollbackRunner  # noqa: PLC0415
 
     with working_spark(command.name, where, shared.master) as spark:

@@ -43,7 +43,7 @@ def run(command: Seed, shared: Shared) -> None:
         return
     pending = find_begun(where, command.name)
     leaves = _leaves(where, pending, start_over=command.start_over)
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.history_reader import HistoryReader, spec_of_history  # noqa: PLC0415
     from sessionizer.spark.history.history_rows import find_history  # noqa: PLC0415
     from sessionizer.spark.history.seed_runner import SeedRunner  # noqa: PLC0415  fast --help

@@ -55,7 +55,7 @@ def run(command: Switch, shared: Shared) -> None:
         require_switch(changes_between(list_decisions(committed.spec), decisions_of(spec)))
         decision = decide_switch(stream, committed.lineage, spec_fingerprint(spec), start, terms)
         is_approved(where, shared.approve, decision)
-    from sessionizer.spark.failures.retries import retry_late_worker  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
 
     with working_spark(command.name, where, shared.master) as spark:
         runner = _runner(spark, where, spec, command, start)

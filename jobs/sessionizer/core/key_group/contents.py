@@ -10,17 +10,47 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.key_group.merging import ends_of_open
-from sessionizer.core.key_group.would_be import would_be_sessions
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.key_group.merging import ends_of_open, instants, lay_out, sessions_of
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.event_size import sizes_of_values
-from sessionizer.core.wire.json_text import json_objects
-from sessionizer.core.wire.tombstones import decode_log
+from sessionizer.core.wire.codec import decode_log, pieces
+from sessionizer.core.wire.event_size import json_objects, sizes_of_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sessionizer.core.definition.rules import SessionRules
+
+
+_RENAMED = {"ended_at": "last_event_at", "close_reason": "would_close_reason"}
+_WOULD_END = "would_end_at"
+
+
+def would_be_schema(payload: schema.Payload) -> pa.Schema:
+    """Return the schema of open sessions, which is ``schema.session_schema`` with these changes.
+
+    ``ended_at`` becomes ``last_event_at``, ``close_reason`` becomes ``would_close_reason``. A column ``would_end_at``
+    is added. It is null if only a closing event can end the session.
+    """
+    fields = [field.with_name(_RENAMED.get(field.name, field.name)) for field in schema.session_schema(payload)]
+    return pa.schema([*fields, pa.field(_WOULD_END, pa.timestamp("us", tz="UTC"))])
+
+
+def would_be_sessions(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> Iterator[pa.Table]:
+    """Yield the sessions that a group's log makes, without duplicates, by ``would_be_schema``, in pieces.
+
+    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
+    ``payload``.
+    """
+    if not log:
+        return
+    laid = lay_out(log, rules, payload)
+    sessions = sessions_of(laid, np.ones(len(laid.cuts.due), np.bool_), payload)
+    if sessions is None:
+        return
+    ends = instants(pa.array(laid.cuts.due, mask=laid.cuts.due >= NEVER_MS))
+    names = would_be_schema(payload).names
+    yield from pieces(pa.Table.from_arrays([*sessions.columns, ends], names=names))
 
 
 @dataclass(frozen=True, slots=True)

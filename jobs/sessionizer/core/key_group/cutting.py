@@ -1,17 +1,32 @@
 """The cuts between sessions (docs/sessions.md, 7 and 8), on arrays of many keys at once.
 
 The readable definition is ``sessionizer.core.definition.oracle``. This module does the same on columns.
+
+Small numbers for the values of a column of any type, equal exactly if the values are.
+
+No value becomes a Python object, because some have none, such as an instant in the year 10000. Null equals null, NaN
+equals NaN, and minus zero equals zero.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sessionizer.core.definition.outcome import CloseReason
+from sessionizer.core.definition.event import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.wire import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sessionizer.core.definition.rules import Caps
+
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -149,3 +164,188 @@ def _explain(events: OrderedEvents, first: Int64s, last: Int64s) -> Cuts:
     at_last = events.clock[last]
     due = np.select(conditions, [at_last, at_last, at_last, quiet_until], events.clock[following])
     return Cuts(first, last, due, reason)
+
+
+Positions = NDArray[np.int64]
+
+
+class CapsOfRows(NamedTuple):
+    """The caps of each row of a table, ``NEVER_MS`` if it has none."""
+
+    max_events: Int64s
+    max_duration: Int64s
+    max_bytes: Int64s
+
+    @classmethod
+    def of(cls, caps: Sequence[Caps], which: Int64s) -> CapsOfRows:
+        """Return the caps of each row, given for each row its position in ``caps`` (``which``)."""
+        each = [[NEVER_MS if cap is None else cap for cap in kind] for kind in zip(*caps, strict=True)]
+        if len(caps) == 1:
+            return cls(*(np.full(len(which), value) for (value,) in each))
+        return cls(*(np.array(values, np.int64)[which] for values in each))
+
+
+_BITS_OF_INT64 = 63  # without the sign
+
+
+def int64s(table: pa.Table, column: str) -> Int64s:
+    """Return a column without nulls as a numpy array."""
+    values: Int64s = table.column(column).to_numpy()
+    return values
+
+
+def whole_column(table: pa.Table, column: str) -> pa.Array:
+    """Return a column as one array."""
+    chunks = table.column(column).combine_chunks()
+    return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
+    """Return a string column as small numbers, equal exactly if the strings are, and how many there are."""
+    encoded = whole_column(table, column).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def session_order(table: pa.Table, key: Int64s) -> Positions:
+    """Return the positions that sort the events by key code, clock, tie, closes and event id.
+
+    Sorting by key and clock orders nearly all events. Only events of equal key and clock need the other columns, of
+    which some are strings.
+    """
+    clock = int64s(table, schema.CLOCK)
+    order = _sort_by_key_and_clock(key, clock)
+    tied = (key[order[1:]] == key[order[:-1]]) & (clock[order[1:]] == clock[order[:-1]])
+    if not tied.any():
+        return order
+    in_tie = np.append(tied, False) | np.insert(tied, 0, False)
+    run = np.cumsum(np.insert(~tied, 0, True))[in_tie]
+    order[in_tie] = _break_ties(table, order[in_tie], run)
+    return order
+
+
+def _sort_by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
+    """Return the positions that sort by key and clock.
+
+    If both fit in 63 bits, one integer is sorted. They fit for less than 2^20 keys and 2^42 ms.
+    """
+    if not len(key):
+        return np.empty(0, np.int64)
+    earliest = clock.min()
+    bits = int(clock.max() - earliest).bit_length()
+    if bits + int(key.max()).bit_length() > _BITS_OF_INT64:
+        return np.lexsort((clock, key))
+    return np.argsort((key << bits) | (clock - earliest))
+
+
+def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
+    columns = [name for name in (schema.TIE, schema.CLOSES, schema.EVENT_ID) if name in table.column_names]
+    tied = table.select(columns).take(pa.array(rows)).append_column("run", pa.array(run))
+    keys = [("run", "ascending"), *((name, "ascending") for name in columns)]
+    order: Positions = pc.sort_indices(tied, sort_keys=keys).to_numpy()
+    return rows[order]
+
+
+def order_events(
+    table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
+) -> OrderedEvents:
+    """Return the columns that decide on cuts, in session order, in which ``caps`` are already.
+
+    ``size`` is the size of each row in bytes, None if no cap counts bytes.
+    """
+    return OrderedEvents(
+        key[order],
+        int64s(table, schema.CLOCK)[order],
+        table.column(schema.CLOSES).to_numpy()[order],
+        int64s(table, schema.TIMEOUT)[order],
+        *caps,
+        None if size is None else np.concatenate([[0], np.cumsum(size[order])]),
+    )
+
+
+Codes = NDArray[np.int64]
+
+_WIDTH = 8
+
+
+def equality_codes(values: pa.Array) -> Codes:
+    """Return a number for each value, the same for equal values. Null is 0."""
+    return _codes(values, _code_by_appearance)
+
+
+def order_codes(values: pa.Array) -> Codes:
+    """Return ``equality_codes`` that are also in the order of the values.
+
+    Nested values are compared part by part from the first on.
+    """
+    return _codes(values, _code_by_order)
+
+
+def combine_codes(first: Codes, second: Codes) -> Codes:
+    """Return a number for each pair, equal if both parts are, in the order of the first, then of the second."""
+    pairs = first * (second.max(initial=0) + 1) + second
+    return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+
+
+def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+    kind = values.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(values), np.int64)
+    if pa.types.is_struct(kind):
+        codes = _code_struct(values, of_plain)
+    elif isinstance(kind, pa.ListType | pa.LargeListType | pa.MapType):
+        codes = _code_lists(values, of_plain)
+    else:
+        codes = of_plain(_plain(values))
+    return np.where(_valid(values), codes + 1, 0)
+
+
+def _valid(values: pa.Array) -> NDArray[np.bool_]:
+    valid: NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    if pa.types.is_floating(values.type):
+        return pc.add(values, pa.scalar(0, values.type))  # minus zero becomes zero
+    if pa.types.is_interval(values.type):
+        return values.view(pa.binary(values.type.bit_width // _WIDTH))
+    return values
+
+
+def _code_by_appearance(values: pa.Array) -> Codes:
+    codes: Codes = values.dictionary_encode().indices.fill_null(0).to_numpy().astype(np.int64)
+    return codes
+
+
+def _code_by_order(values: pa.Array) -> Codes:
+    encoded = values.dictionary_encode()
+    place = np.empty(len(encoded.dictionary), np.int64)
+    place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
+    return place[encoded.indices.fill_null(0).to_numpy()] if len(place) else np.zeros(len(values), np.int64)
+
+
+def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+    codes = np.zeros(len(values), np.int64)
+    parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
+    for _, part in sorted(parts.items()):  # by name, as fields change places
+        codes = combine_codes(codes, _codes(part, of_plain))
+    return codes
+
+
+def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+    """Return the codes of lists, each taken as the bytes of its elements' codes.
+
+    A code is eight bytes, the highest first, so that lists sort in the order of their elements.
+    """
+    offsets = values.offsets.to_numpy().astype(np.int64)
+    elements = _elements(values).slice(offsets[0], offsets[-1] - offsets[0])
+    data = pa.py_buffer(_codes(elements, of_plain).astype(">i8").tobytes())
+    ends = pa.py_buffer(((offsets - offsets[0]) * _WIDTH).tobytes())
+    return of_plain(pa.Array.from_buffers(pa.large_binary(), len(values), [None, ends, data]))
+
+
+def _elements(values: pa.Array) -> pa.Array:
+    """Return the values of lists, or the entries of maps."""
+    if isinstance(values, pa.MapArray):
+        return pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+    return values.values

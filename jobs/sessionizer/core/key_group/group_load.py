@@ -1,4 +1,6 @@
-"""Load of key groups in a batch: their times, their closed sessions, the open ones by size and age.
+"""Load of a key group: its times, sizes and heavy keys, and its open sessions, as the driver is told of them.
+
+Load of key groups in a batch: their times, their closed sessions, the open ones by size and age.
 
 It is for users only. It is neither in the state nor in the tables. Nothing heavy is imported here, because DAG files
 read records that have loads.
@@ -6,11 +8,21 @@ read records that have loads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sessionizer.core.key_group.cutting import REASONS, int64s, whole_column
+from sessionizer.core.wire import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from sessionizer.core.key_group.cutting import Bools, Cuts, Int64s, Positions
+
 
 AGE_LIMITS: Final = {"1m": 60_000, "10m": 600_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000}
 """Milliseconds below which an open session has each age. All others have the age ``OLDER``."""
@@ -82,3 +94,100 @@ def p99(sizes: Sequence[int]) -> int:
 def place_of_p99(count: int) -> int:
     """Return the position, among so many sorted sizes, of the one that 99 of 100 do not exceed."""
     return -(-count * 99 // 100) - 1
+
+
+HEAVIEST: Final = 3
+"""Number of keys that a group reports."""
+SHOWN_OF_A_KEY: Final = 64
+"""Characters of a key that are shown."""
+_LIMITS: Final = np.array([*AGE_LIMITS.values()], np.int64)
+
+
+def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms: int) -> GroupLoad:
+    """Return the load of a group whose log makes the sessions of ``cuts``, of which the ``final`` ones close.
+
+    ``first`` are the positions of their first events in ``events``. Ages are at ``now_ms`` (epoch ms).
+    """
+    counts = np.bincount(cuts.reason[final], minlength=len(REASONS)).tolist()
+    closed = {str(reason): count for reason, count in zip(REASONS, counts, strict=True) if count}
+    length, rows = cuts.length[~final], first[~final]
+    if not len(length):
+        return GroupLoad(closed=closed, ages=(0,) * len(AGES))
+    started = int64s(events, schema.CLOCK)[rows]
+    of_age = np.searchsorted(_LIMITS, now_ms - started, side="right")
+    largest, place = _largest(length), place_of_p99(len(length))
+    keys = whole_column(events, schema.KEY).take(pa.array(rows[largest])).to_pylist()
+    return GroupLoad(
+        closed=closed,
+        ages=tuple(np.bincount(of_age, minlength=len(AGES)).tolist()),
+        heaviest=tuple(
+            (str(key)[:SHOWN_OF_A_KEY], count) for key, count in zip(keys, length[largest].tolist(), strict=True)
+        ),
+        p99_events=int(np.partition(length, place)[place]),
+    )
+
+
+def _largest(length: Int64s) -> Positions:
+    """Return the positions of the largest ones, largest first."""
+    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
+    return candidates[np.argsort(-length[candidates], kind="stable")]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInGroup:
+    """The open ``sessions`` of a key group, and the clock ``latest_due_ms`` at which the last is emitted.
+
+    ``latest_due_ms`` is in epoch ms, None for never. ``admitted`` counts the events of the batch. ``held_bytes`` is the
+    size of the stored events, with finished ones that no merge has removed yet. A group that merged reports all open
+    sessions. A group that did not (``merged`` false) has not read its state: it reports only the new events, and
+    ``sessions`` is the number of their keys. ``load`` is for users only, and no record keeps it.
+    """
+
+    sessions: int
+    latest_due_ms: int | None
+    held_bytes: int
+    admitted: int
+    merged: bool
+    load: GroupLoad = field(default=NO_LOAD, compare=False)
+
+    def as_dict(self) -> dict[str, int | bool | None]:
+        """Return the fields by name, without ``load``."""
+        return {name: value for name, value in asdict(self).items() if name != "load"}
+
+    def to_json(self) -> bytes:
+        """Encode the fields for the row that is emitted."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> OpenInGroup:
+        """Decode the text that ``to_json`` wrote."""
+        told = json.loads(text)
+        return cls(**{**told, "load": GroupLoad.parse(told["load"])})
+
+    def taking(self, ms: int) -> OpenInGroup:
+        """Return the report of a group that took ``ms`` in the batch."""
+        return replace(self, load=replace(self.load, took_ms=ms))
+
+    def combine(self, before: OpenInGroup) -> OpenInGroup:
+        """Return the report on all open sessions of a group, given its report ``before``.
+
+        If the group did not merge, the numbers are upper bounds.
+        """
+        if self.merged:
+            return self
+        return OpenInGroup(
+            sessions=before.sessions + self.sessions,
+            latest_due_ms=latest(before.latest_due_ms, self.latest_due_ms),
+            held_bytes=before.held_bytes + self.held_bytes,
+            admitted=self.admitted,
+            merged=False,
+            load=before.load,
+        )
+
+
+NOTHING_OPEN = OpenInGroup(sessions=0, latest_due_ms=None, held_bytes=0, admitted=0, merged=True)
+
+
+def latest(*instants: int | None) -> int | None:
+    """Return the latest of ``instants``, where None means never, or None if there is none."""
+    return max((at for at in instants if at is not None), default=None)

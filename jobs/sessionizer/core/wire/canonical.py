@@ -10,6 +10,11 @@ The columns are those of ``schema.event_schema``, with the unit in the names of 
 - ``key_group`` (int32): the group that the row was read from;
 - ``admission``: ``turn``, the number of the batch in that group's log; ``late_before_ms``, its threshold (epoch ms);
   its ``caps``, null if the release wrote none; ``columns``, the payload columns that the event came with.
+
+Division of canonical rows into new key groups, and the packing of each group's rows into blobs of its log.
+
+Rows are divided, as they come, into blobs of one group each (*shares*). The shares are sent to the task that packs the
+group.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import hashlib
 import json
 from functools import reduce
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,19 +32,23 @@ from numpy.typing import NDArray
 
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.alignment import align_table, unite_schemas
-from sessionizer.core.wire.bit_equality import holds_same
+from sessionizer.core.wire.alignment import align_table, holds_same, unite_schemas
 from sessionizer.core.wire.codec import (
     continues,
+    decode,
+    encode,
+    log_tables,
     mark_admitted,
     mark_continued,
+    narrow_schema,
     read_admission_caps,
     read_admission_threshold,
+    widen,
 )
-from sessionizer.core.wire.wide import log_tables, narrow_schema, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
 
 Int64s = NDArray[np.int64]
 
@@ -238,3 +247,72 @@ def _number_admissions(admission: pa.ChunkedArray) -> list[Int64s]:
 
 def _is_payload(name: str) -> bool:
     return name.startswith(f"{schema.PAYLOAD}_")
+
+
+DIVIDED_BYTES: Final = 2**26
+"""Bytes of rows that are divided at a time. The more bytes, the fewer shares of each group."""
+
+
+class PackedLog(NamedTuple):
+    """A group's log: its ``blobs``, oldest first, and the number of ``events`` in each.
+
+    ``whole`` says whether the blobs, unpacked again, gave back each row unchanged.
+    """
+
+    blobs: list[bytes]
+    events: list[int]
+    whole: bool
+
+
+class GroupBlob(NamedTuple):
+    """Canonical rows of one new ``group`` as a ``blob``: the number of its ``events``, and of those it cannot keep."""
+
+    group: int
+    blob: bytes
+    events: int
+    without_key: int
+    without_timeout: int
+
+
+def shares(
+    batches: Iterable[pa.RecordBatch], group: str, admissions: Sequence[str] | None = None
+) -> Iterator[GroupBlob]:
+    """Yield canonical rows as shares. The number of the new group of each row is in the column ``group``.
+
+    ``admissions``: the texts of all rows that ``canonical.code_admissions`` made.
+    """
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.get_total_buffer_size()
+        if size >= DIVIDED_BYTES:
+            yield from _divide(waiting, group, admissions)
+            waiting, size = [], 0
+    if waiting:
+        yield from _divide(waiting, group, admissions)
+
+
+def pack_shares(shares_of_group: Sequence[bytes]) -> PackedLog:
+    """Return the log of one group, made of all of its shares in any order."""
+    rows = pa.concat_tables(map(decode, shares_of_group)).unify_dictionaries()
+    blobs = [encode(table.combine_chunks()) for table in log_of(rows)]
+    log = [decode(blob) for blob in blobs]
+    return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
+
+
+def _divide(batches: list[pa.RecordBatch], group: str, admissions: Sequence[str] | None) -> Iterator[GroupBlob]:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    if admissions is not None:
+        rows = decode_admissions(rows, admissions)
+    groups = rows.column(group).to_numpy()
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    rows = rows.drop_columns([group])
+    for positions in np.split(order, starts[1:]):
+        yield _share(int(groups[positions[0]]), take_rows(rows, positions).combine_chunks())
+
+
+def _share(group: int, rows: pa.Table) -> GroupBlob:
+    without_timeout = pc.sum(pc.less(rows.column(schema.TIMEOUT), 1)).as_py() or 0
+    return GroupBlob(group, encode(rows), rows.num_rows, rows.column(schema.KEY).null_count, without_timeout)

@@ -3,16 +3,26 @@
 Times are epoch milliseconds (int64). The *clock* is the time a session is measured on: the event's own time in
 ``event_time`` mode, the arrival of its batch in the two arrival modes. The arrival modes keep the event's own time (0
 if it has none) as ``tie``, which orders the events of one batch.
+
+The labels of key groups in the shuffle, by which Spark spreads the groups evenly.
+
+Spark puts a row into the partition ``hash(grouping key) mod partitions``. If sixteen groups were labelled 0 to 15, one
+of two partitions would get nine, and of eight partitions some would get four and some none. So the label of group g is
+the smallest number whose hash is g modulo the number of groups. If the number of partitions divides the number of
+groups, all partitions get the same number of groups.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from sessionizer.core.definition.rules import Clock
+
 
 KEY = "key"
 CLIENT = "client"
@@ -73,3 +83,79 @@ def session_schema(payload: Payload) -> pa.Schema:
             pa.field("events", pa.list_(session_event_type(payload))),
         ],
     )
+
+
+EVENTS: Final = "events"
+PUNCTUATION: Final = "punctuation"
+SESSIONS: Final = "sessions"
+LATE: Final = "late"
+QUARANTINE: Final = "quarantine"
+REPEATED: Final = "repeated"
+"""Duplicates that were dropped, as a count without a blob."""
+
+OPEN: Final = "open"
+"""Open sessions of the group, as a count and a ``core.key_group.open_in_group.OpenInGroup`` in JSON."""
+
+OPEN_EVENTS: Final = "open_events"
+"""Open events by ``canonical.canonical_schema``. Only a history emits them, never the operator."""
+
+ADMISSIONS: Final = "admissions"
+"""Admissions of the open events of a migration as a JSON list, if these have numbers in their place."""
+
+OPEN_SESSIONS: Final = "open_sessions"
+LATER: Final = "later"
+"""Kinds that only a history emits, as counts without blobs.
+
+``OPEN_SESSIONS`` counts the sessions of its open events, ``LATER`` the events that are left to the live source.
+"""
+
+QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
+
+EMITTED: Final = "kind string, key_group int, row_count int, blob binary"
+"""Columns of the operator's output: one row for each blob, with its kind, its group and its number of rows."""
+
+
+INITIAL: Final = "key_group int, number int, of int, blob binary"
+"""Columns of a group's initial state: one row for each blob of its log.
+
+``key_group`` is the group's label, ``number`` the blob's place in the log, ``of`` the number of blobs.
+"""
+
+REVISION: Final = "0002"
+"""The revision of the blobs in the state. A new revision needs a migration."""
+
+
+Labels = NDArray[np.int32]
+
+_SEED = np.uint32(42)
+_BYTES = np.uint32(4)
+
+
+def group_labels(groups: int) -> Labels:
+    """Return the label of each group, by its number."""
+    candidates = groups
+    while True:
+        candidates *= 4
+        residues = np.mod(spark_hash(np.arange(candidates, dtype=np.int32)), groups)
+        found, label = np.unique(residues, return_index=True)
+        if len(found) == groups:
+            return label.astype(np.int32)
+
+
+def group_numbers(groups: int) -> dict[int, int]:
+    """Return the number of each group, by its label."""
+    return {label: number for number, label in enumerate(group_labels(groups).tolist())}
+
+
+def spark_hash(numbers: Labels) -> Labels:
+    """Return Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
+    mixed = _rotate(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    state = _rotate(mixed ^ _SEED, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state ^= _BYTES
+    state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return (state ^ (state >> np.uint32(16))).view(np.int32)
+
+
+def _rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))

@@ -21,7 +21,7 @@ from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.checkpoint_record import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
-from sessionizer.spark.failures.retries import is_transient_failure
+from sessionizer.spark.failures.query_failure import is_transient_failure
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.rollback import RollbackRunner
 from sessionizer.state.commands.rollback import Rollback

@@ -12,8 +12,8 @@ from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.roots import resolve_place
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.excluded_ranges import file_position
-from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
 from sessionizer.spark.ingest.file_source.files import is_summary
+from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
 from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_files
 from sessionizer.spark.ingest.source_identity import find_other_column
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles

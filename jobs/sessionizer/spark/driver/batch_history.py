@@ -1,25 +1,39 @@
-"""Batches of a driver as samples of its history: the rows that a batch wrote, and Spark's report of its commit."""
+"""Batches of a driver as samples of its history: the rows that a batch wrote, and Spark's report of its commit.
+
+CPU time that the tasks of a local Spark have used.
+
+Within one JVM Spark reports nothing of a task before it ends: executors send their counts only to another JVM.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime
 from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
 from sessionizer.core.key_group.group_load import NO_LOAD
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
+from sessionizer.spark.internals.task_counts import records_of_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.core.key_group.group_load import GroupLoad
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.open_sessions import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
+
 
 _PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")
 _COMMITTING: Final = ("commitOffsets", "commitBatch")
@@ -106,3 +120,112 @@ def _group_time(load: GroupLoad, group: int, took_ms: int, *, merged: bool) -> G
     # of fewer than 100 sessions the p99 is the largest one itself
     others = min(next_events, load.p99_events or 0)
     return GroupTime(group=group, took_ms=took_ms, key=key, key_events=events, others_events=others, merged=merged)
+
+
+_TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
+"""Names, as Linux cuts them, of the threads that run a task or feed its Python worker.
+
+Elsewhere threads have no names.
+"""
+_JAVA: Final = ("java", "java.exe")
+_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
+
+
+def task_seconds(jvm_pid: int) -> int:
+    """Return whole seconds of processor time of the JVM's running tasks: their threads, and Python workers."""
+    try:
+        jvm = psutil.Process(jvm_pid)
+        threads = [thread for thread in jvm.threads() if _name(jvm_pid, thread.id) in _TASK_THREADS]
+        workers = jvm.children(recursive=True)
+    except psutil.Error:
+        return 0
+    return int(sum(thread.user_time + thread.system_time for thread in threads) + sum(map(_seconds, workers)))
+
+
+def jvm_of_this_process() -> int | None:
+    """Return the JVM that this Python speaks to: its parent under spark-submit, else its child.
+
+    None if neither is a JVM.
+    """
+    try:
+        ours = psutil.Process()
+        near = [ours.parent(), *ours.children(recursive=True)]
+        return next((one.pid for one in near if one is not None and _runs_spark(one)), None)
+    except psutil.Error:
+        return None
+
+
+def _runs_spark(process: psutil.Process) -> bool:
+    """Tell the JVM of Spark from other JVMs that this process may have started."""
+    return process.name() in _JAVA and any(_SUBMIT in word for word in process.cmdline())
+
+
+def _name(pid: int, thread: int) -> str:
+    """Read the name of a thread, which psutil does not know."""
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""
+
+
+def _seconds(process: psutil.Process) -> float:
+    """Return user and system time of a process (s), 0 if it is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def observe_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
+    """Observe ``query`` as it is now. ``batch_id`` is the batch that Spark has handed to us."""
+    status = query.status
+    if not status["isTriggerActive"] and query.isActive:
+        return BatchObservation(waits=True, batches=batches)
+    jobs = _jobs(spark, str(query.runId))
+    return BatchObservation(
+        batch_id=batch_id,
+        doing=str(status["message"]),
+        batches=batches,
+        jobs=jobs,
+        stages=tuple(_stages(spark, jobs)),
+        task_seconds=_task_seconds(spark) if jobs else 0,
+    )
+
+
+def _task_seconds(spark: SparkSession) -> int:
+    """Return the task seconds of a local Spark, else 0.
+
+    Elsewhere executors report the records that their tasks have taken.
+    """
+    if not (spark.sparkContext.master or "").startswith("local"):
+        return 0
+    jvm = jvm_of_this_process()
+    return 0 if jvm is None else task_seconds(jvm)
+
+
+def _jobs(spark: SparkSession, run_id: str) -> tuple[int, ...]:
+    """Return the query's jobs under way. Spark groups them under the id of its run. Jobs of others do not count."""
+    tracker = spark.sparkContext.statusTracker()
+    return tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(run_id)}))
+
+
+def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObservation]:
+    """Yield the stages of ``jobs``. A stage whose output exists already has no tasks and is unknown to Spark."""
+    tracker = spark.sparkContext.statusTracker()
+    for job_id in jobs:
+        job = tracker.getJobInfo(job_id)
+        for stage_id in sorted(job.stageIds) if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                seen = StageObservation(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
+                yield _add_records(spark, seen)
+
+
+def _add_records(spark: SparkSession, stage: StageObservation) -> StageObservation:
+    """Add the records that its tasks have taken, running ones included. The public tracker counts finished tasks only.
+
+    Executors report every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
+    """
+    records = records_of_stage(spark, stage.stage_id)
+    return stage if records is None else replace(stage, rows_read=records[0], records=records)

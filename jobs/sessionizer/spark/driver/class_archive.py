@@ -15,9 +15,9 @@ from typing import Final
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_jvm import class_archive
-from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
-from sessionizer.spark.internals.own_jvm import end_jvm
+from sessionizer.spark.internals.java_errors import end_jvm
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 

@@ -1,14 +1,24 @@
-"""Check that the executors of a cluster can do a stream's work, before anything of the stream is made.
+"""The processes of a driver: a check of its executors, an early start of Python, and a JVM without memory.
+
+Check that the executors of a cluster can do a stream's work, before anything of the stream is made.
 
 It finds faults that cannot pass by themselves. Other failures of the check (an executor that is lost, a name node that
 is away) are left to the stream, which knows how to wait.
+
+Check for a driver's JVM that ended because it ran out of memory, if the error in Python does not say so.
+
+On this machine a JVM without memory ends at once (``launch/local_jvm.py``), and Python sees a broken connection. With
+other options Spark shuts its context down, and Python sees the error that followed. The JVM's last lines and its exit
+code are more exact.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import sys
+import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +26,20 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import ExecutorsUnfit
 from sessionizer.home.data_files import list_names, remove_tree
-from sessionizer.home.local_files import TEMPORARY_SUFFIX
+from sessionizer.home.local_files import TEMPORARY_SUFFIX, BoundedLog
 from sessionizer.home.roots import uri_of
-from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.launch.local_jvm import ENDED_WITHOUT_MEMORY
+from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable, exit_code_of_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from sessionizer.home.roots import DataPath
+
 
 HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED: Final = ("sessionizer", "pyarrow", "pandas", "numpy", "google.protobuf")
@@ -99,3 +113,67 @@ def _unfit(signs: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[None]:
             found = sign.search(str(error))
             if found is not None:
                 raise ExecutorsUnfit(told.format(found[1].strip(), here=HERE)) from error
+
+
+ENDED_WITHIN_S: Final = 30.0
+"""Seconds to wait for the workers.
+
+A cluster may have no executor to spare, and the driver must still report its findings.
+"""
+
+
+@contextmanager
+def start_python_workers(spark: SparkSession) -> Iterator[None]:
+    """Start the workers while the block runs. A failure is harmless, because the first batch starts them then.
+
+    Ends when they have started, because a Spark that is stopped under a job fills the log with complaints.
+    """
+    thread = threading.Thread(target=_run_once, args=(spark,), name="python-start", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(ENDED_WITHIN_S)
+
+
+def _run_once(spark: SparkSession) -> None:
+    with suppress(PySparkException, JavaUnreachable, OSError):
+        spark.range(1).mapInArrow(_pass_on, "id bigint").collect()
+
+
+def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+ENDS_WITHIN_S: Final = 2.0
+"""Seconds in which a JVM that no longer answers ends."""
+LAST_BYTES: Final = 256 * 1024
+_WORDS: Final = re.compile(
+    # not in a message about an executor's task, in which it does not begin the line
+    r'^(?:Terminating due to |Exception in thread "[^"]*" )?(java\.lang\.OutOfMemoryError\b[^\n]*)',
+    re.MULTILINE,
+)
+
+
+def words_of_this_jvm() -> str | None:
+    """Return the JVM's message about its memory, None if it gave none."""
+    log = BoundedLog.from_environment(os.environ)
+    printed = None if log is None else find_memory_message(log.path)
+    if printed is not None:
+        return printed
+    return "java.lang.OutOfMemoryError" if exit_code_of_jvm(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY else None
+
+
+def find_memory_message(log: Path) -> str | None:
+    """Return the message about exhausted memory at the end of a driver's ``log``.
+
+    None if it has none or is unreadable.
+    """
+    try:
+        with log.open("rb") as opened:
+            opened.seek(max(0, log.stat().st_size - LAST_BYTES))
+            printed = opened.read(LAST_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    found = _WORDS.search(printed)
+    return found[1].strip() if found else None

@@ -5,21 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch
+from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch, read_pinned_settings
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.wire import rows
+from sessionizer.control.records.airflow_records import bundle_of_watch
+from sessionizer.core.wire import schema as rows
+from sessionizer.deployment.running_spec import note_spec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.batch_log import table_key
+from sessionizer.launch.local_settings import is_local_master
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.figures import BatchFacts, lag_behind
+from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint, write_fingerprint
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
+from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers
 from sessionizer.spark.failures.query_failure import columns_changed
-from sessionizer.spark.ingest.guarded_source import SourceMemory
-from sessionizer.spark.ingest.kafka_values.writers import SchemaIds
-from sessionizer.spark.ingest.source_identity import require_same_columns
+from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
+from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.source import SourceMemory
+from sessionizer.spark.ingest.source_identity import require_same_columns, require_source
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
-from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.session import jvm_version
+from sessionizer.spark.sinks.examine import examine, require_continuity
+from sessionizer.spark.sinks.measures import GuardedAggregates
+from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.sinks.write import Sinks
 
 if TYPE_CHECKING:
@@ -28,13 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.batch_log import BatchLog
-    from sessionizer.lineage.open_sessions import OpenSessions
-    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
-    from sessionizer.spark.driver.stop_gate import StopGate
+    from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter, ProgressListener
+    from sessionizer.spark.driver.query_watch import StopGate
     from sessionizer.spark.query.assembly import SessionQuery
     from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.spark.sinks.table_check import TableCheck
     from sessionizer.spark.sinks.write import BatchCounts
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -146,3 +157,83 @@ class PreparedQuery:
             held_bytes=self.open_sessions.held_bytes,
             lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The parts that a driver prepares its query with.
+
+    ``permit`` returns only while the lease is ours. ``tables``: the check of the tables, as far as their files told.
+    ``listener`` gets Spark's events about the query.
+    """
+
+    running: RunningSpec
+    home: StreamHome
+    gate: StopGate
+    heartbeat: HeartbeatWriter
+    listener: ProgressListener
+    permit: Callable[[], None]
+    tables: TableCheck
+
+    def run(self, spark: SparkSession) -> PreparedQuery:
+        """Prepare the query, with the tables made and a lineage to resume.
+
+        Raises errors of the spec, of the source, and of the tables.
+        """
+        spec, lineage = self.running.spec, active_lineage(self.home)
+        if not is_local_master(spark.sparkContext.master or ""):
+            require_fit_executors(spark, self.home.data)
+            self.heartbeat.note_start_progress()
+        with start_python_workers(spark):
+            if lineage is not None:
+                require_continuity(spark, self.running, self.home, lineage)
+                self.heartbeat.note_start_progress()
+            self.tables.check_with_delta(spark)
+            source = require_source(spark, self.home, spec, lineage)
+            columns = require_same_columns(spark, self.home, spec, lineage)
+            examined = self._examined(spark, lineage)
+        spark.streams.addListener(self.listener)
+        lineage = self._lineage_to_go_on_in(lineage)
+        note_source_ids(self.home, lineage, source)
+        self._note_fingerprint(spark, lineage)
+        remember_types(self.home, lineage, spec, examined.guarded.payload)
+        counts = OpenSessions(self.home.lineage(lineage).open_sessions)
+        self.heartbeat.note_start_progress(
+            lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl
+        )
+        return PreparedQuery(
+            spark=spark,
+            spec=spec,
+            examined=examined,
+            home=self.home,
+            lineage=lineage,
+            gate=self.gate,
+            heartbeat=self.heartbeat,
+            open_sessions=counts,
+            batch_log=BatchLog(self.home.lineage(lineage).batches),
+            permit=self.permit,
+            files=BatchFiles(self.home, lineage, columns),
+        )
+
+    def _lineage_to_go_on_in(self, active: str | None) -> str:
+        if active is None:
+            return start_lineage(self.home, spec=self.running.new_record())
+        note_spec(self.home, active, self.running)
+        return active
+
+    def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
+        """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
+        versions = {SPARK: spark.version, JAVA: jvm_version(spark)}
+        now = present_fingerprint(versions, read_fingerprint(self.home, lineage))
+        settings = read_pinned_settings(self.home.checkpoint(lineage))
+        write_fingerprint(self.home, lineage, replace(now, configuration=settings, bundle=bundle_of_watch(self.home)))
+
+    def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
+        """Examine the spec over its source, with its tables made."""
+        examined = examine(spark, self.running.spec, self.home.platform, SourceMemory.of(self.home, lineage))
+        require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
+        self.heartbeat.note_start_progress()
+        spec = self.running.spec
+        have_tables(spark, self.home, spec, examined.shapes(spec), anew=self.tables.accepts)
+        self.tables.require_known()
+        return examined

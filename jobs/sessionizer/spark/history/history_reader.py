@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.control.plan_changes import list_differences
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import (
@@ -22,9 +22,8 @@ from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.kept_spec import KeptTypes
-from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, read_history_rows, read_to_now
-from sessionizer.spark.history.read import client_timeouts, rules_in_force
+from sessionizer.spark.history.read import FirstBatch, client_timeouts, look, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
 from sessionizer.spark.state.emitted_rows import count_by_kind
 from sessionizer.spark.state.open_events import open_payload
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
-    from sessionizer.spark.history.first_batch import SourceFigures
     from sessionizer.spark.history.history_rows import Reader
+    from sessionizer.spark.history.read import SourceFigures
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.seeds.seed_plan import SeedDecision

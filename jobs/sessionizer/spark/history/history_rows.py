@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -14,16 +15,17 @@ from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_bat
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
 from sessionizer.checkpoint.names import EVENTS
 from sessionizer.counts import count_text
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.data_files import files_below, newest_version, relative_name, size_of
 from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
-from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
+from sessionizer.inspection.inspect import inspect
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.internals.java_errors import java_message
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, HistoryPlace
+from sessionizer.spark.internals.java_errors import JavaError, java_message
+from sessionizer.spark.state.foreign_rows import parts_of, state_format
+from sessionizer.spark.state.open_events import reading_state
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, PASSWORD, SOURCE, HistoryPlace, url_without_secret
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
@@ -33,8 +35,96 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
+    from sessionizer.inspection.inspect import Inspection
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+_ROWS_AT_A_TIME: Final = "10000"
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcTable:
+    """A ``table`` in the database at ``url`` (``jdbc:…``), as ``user`` may read it."""
+
+    url: str
+    table: str
+    user: str | None
+
+    def require_no_secret(self, field: str) -> None:
+        """Raise InvalidSpec for a URL with a password, because it would be in the list of processes, and be kept."""
+        shown = url_without_secret(self.url)
+        if shown is not None:
+            raise InvalidSpec(
+                field, shown, f"a URL without a password. Put the password into {PASSWORD} in the environment"
+            )
+
+
+def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
+    """Read the rows as they are now. Raises SourceUnreachable if the database does not answer."""
+    options = {"url": table.url, "dbtable": table.table, "fetchsize": _ROWS_AT_A_TIME}
+    if table.user is not None:
+        options |= {"user": table.user, "password": os.environ.get(PASSWORD, "")}
+    try:
+        return spark.read.format("jdbc").options(**options).load()
+    except (PySparkException, JavaError) as error:
+        raise SourceUnreachable(f"{table.url} ({table.table})", java_message(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows:
+    """A part of the state at ``location`` after ``batch_id``. ``options``: those of Spark's reader."""
+
+    location: str
+    batch_id: int
+    state_format: int | None
+    options: tuple[tuple[str, str], ...]
+
+
+def state_at(given: str, part: str | None, field: str) -> tuple[HistoryPlace, StateRows]:
+    """Return the state in ``given``: ``checkpoint:`` and a path or URI.
+
+    ``part``: ``OPERATOR/NAME`` if there are several.
+
+    Raises InvalidSpec if there is none, or more than one and none is named, and StoreUnreachable.
+    """
+    folder = folder_at(given.removeprefix(CHECKPOINT), field)
+    found = inspect(folder)
+    if found is None or found.checkpoint.committed is None:
+        raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query with a committed batch")
+    name, options = _part(found, part)
+    batch = found.checkpoint.committed
+    rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))
+    return HistoryPlace("checkpoint", uri_of(folder), f"{name} after batch {batch}"), rows
+
+
+def _part(found: Inspection, wanted: str | None) -> tuple[str, dict[str, str]]:
+    parts = {
+        f"{operator.number}/{variable or store}": {**options, "operatorId": str(operator.number)}
+        for operator in found.checkpoint.operators.values()
+        for store, variable, options in parts_of(operator)
+    }
+    if wanted is None and len(parts) == 1:
+        return next(iter(parts.items()))
+    if wanted not in parts:
+        raise InvalidSpec("--table", wanted, f"one part of the state: {', '.join(parts) or 'it has none'}")
+    return wanted, parts[wanted]
+
+
+def read_state(spark: SparkSession, state: StateRows) -> DataFrame:
+    """Read its rows and keep them on disk, because Spark reads a state by the session's settings.
+
+    Raises SourceUnreachable.
+    """
+    reader = spark.read.format("statestore").option("batchId", state.batch_id).options(**dict(state.options))
+    with reading_state(spark), state_format(spark, state.state_format):
+        try:
+            rows = reader.load(state.location).persist(StorageLevel.DISK_ONLY)
+            rows.count()
+        except (PySparkException, JavaError) as error:
+            raise SourceUnreachable(state.location, java_message(error)) from error
+    return rows
+
 
 Table: TypeAlias = "DeltaSource | JdbcTable | StateRows"
 """A table with rows of any columns, none of which can be malformed."""

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record
@@ -26,8 +26,8 @@ from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.kept_spec import sink_folders
 from sessionizer.spark.ingest.timeout_table import announcement
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.own_tables import have_tables
+from sessionizer.spark.sinks.measures import GuardedAggregates
+from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.emitted_rows import select_open_events

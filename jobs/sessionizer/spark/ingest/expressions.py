@@ -6,16 +6,71 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.payload_types import not_kept
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import ReadsClock, try_expression
 from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME, Scope, refuse_sql, show_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
+
+
+_TEXT: Final = (StringType, CharType, VarcharType)
+_KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+
+
+def normalize_type(found: DataType) -> DataType:
+    """Drop the parts of a type that an expression knows beyond its values.
+
+    Parts that are never null, as of ``array(1, 2)``: Delta has no such constraint inside an array. Text with a
+    collation, a fixed or a greatest length: Arrow knows text only. A timestamp without a time zone: it is shown in UTC,
+    because Delta adds no such column to a table that has none.
+    """
+    if isinstance(found, StructType):
+        return StructType([StructField(field.name, normalize_type(field.dataType)) for field in found])
+    if isinstance(found, ArrayType):
+        return ArrayType(normalize_type(found.elementType))
+    if isinstance(found, MapType):
+        return MapType(normalize_type(found.keyType), normalize_type(found.valueType))
+    if isinstance(found, TimestampNTZType):
+        return TimestampType()
+    return StringType() if isinstance(found, _TEXT) else found
+
+
+def not_kept(found: DataType) -> DataType | None:
+    """Return the part of ``found`` that Arrow or Delta has no column for, such as an interval.
+
+    None if there is none.
+    """
+    if isinstance(found, StructType):
+        return _first_not_kept(*(field.dataType for field in found)) if len(found) else found
+    if isinstance(found, ArrayType):
+        return not_kept(found.elementType)
+    if isinstance(found, MapType):
+        return _first_not_kept(found.keyType, found.valueType)
+    return None if isinstance(found, _KEPT) else found
+
+
+def _first_not_kept(*parts: DataType) -> DataType | None:
+    return next((found for found in map(not_kept, parts) if found is not None), None)
+
 
 _CHECKED: Final = "_checked"
 VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"

@@ -2,6 +2,12 @@
 
 A refused row keeps its place in the stream (it must be written to the quarantine in the same batch) but loses its
 event time, so it can never move the watermark.
+
+The wall clock of a micro-batch, for expressions whose generated code is the same in every batch.
+
+Spark replaces ``current_timestamp()`` by the time in the offset log of the batch, so a replay is judged alike. It would
+write the time as a number into the Java text that it generates, which would then be compiled anew in every batch. The
+clock is therefore a table of one row that is broadcast to the rows (docs/tuning.md).
 """
 
 from __future__ import annotations
@@ -15,15 +21,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from sessionizer.core.definition.outcome import QuarantineReason
+from sessionizer.core.definition.event import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from sessionizer.errors import SpecProblems
 from sessionizer.home.clock import epoch_ms
-from sessionizer.spark.ingest.batch_clock import BatchClock
-from sessionizer.spark.ingest.expressions import check_type, require_keepable, require_type
+from sessionizer.spark.ingest.expressions import check_type, normalize_type, require_keepable, require_type
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
-from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.trying import try_expression
 
@@ -34,6 +38,31 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.mapping import Mapping
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+_NOW_MS: Final = "_now_ms"
+
+
+class BatchClock:
+    """The clock that rows are judged by, in epoch ms: ``instant``, or that of the running micro-batch if it is None."""
+
+    def __init__(self, instant: int | None) -> None:
+        self._instant = instant
+
+    def add_clock(self, rows: DataFrame) -> DataFrame:
+        """Return ``rows`` over which ``now_ms`` can be evaluated. The clock of a batch is one more column."""
+        if self._instant is not None:
+            return rows
+        # a higher-order function keeps the number out of the generated text of the small table, too
+        hidden = F.transform(F.array(F.lit(0)), lambda _: F.unix_millis(F.current_timestamp()))
+        clock = rows.sparkSession.range(0, 1, 1, numPartitions=1).select(hidden.getItem(0).alias(_NOW_MS))
+        return rows.crossJoin(F.broadcast(clock))
+
+    @property
+    def now_ms(self) -> Column:
+        """Return the clock's time (bigint), for rows that ``add_clock`` returned."""
+        return F.col(_NOW_MS) if self._instant is None else F.lit(self._instant).cast("bigint")
+
 
 REASON = "reason"
 EVENT_TIME = "event_time"

@@ -18,8 +18,8 @@ from sessionizer.home.json_record import add_stamp, content_of
 from sessionizer.home.record_file import read_json, write_json
 from sessionizer.lineage.excluded_ranges import file_position
 from sessionizer.spark.failures.query_failure import cause_in_one_line, whole_text
-from sessionizer.spark.ingest.file_source.file_sizes import path_for_reader, read_bytes
 from sessionizer.spark.ingest.file_source.files import read_files
+from sessionizer.spark.ingest.file_source.folder_watch import path_for_reader, read_bytes
 from sessionizer.spark.ingest.file_source.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
 from sessionizer.spark.internals.java_errors import JavaError, java_message

@@ -14,12 +14,9 @@ from sessionizer.home.data_files import make_data_folder
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint
 from sessionizer.spark.ingest.kept_types import require_readable_state
-from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
-from sessionizer.spark.proof.migrated_fork import fork_with_migrations
-from sessionizer.spark.proof.proof_table import add_to_proof_table
-from sessionizer.spark.proof.recording import read_recording
-from sessionizer.spark.proof.replay import examine_replay, replay
-from sessionizer.spark.proof.tables import compare_tables, noted_rows, recorded_rows, replayed_rows
+from sessionizer.spark.proof.fork import fork_lineage, fork_with_migrations, scratch_folder
+from sessionizer.spark.proof.replay import examine_replay, read_recording, replay
+from sessionizer.spark.proof.tables import add_to_proof_table, compare_tables, noted_rows, recorded_rows, replayed_rows
 from sessionizer.spark.session import jvm_version
 from sessionizer.state.proof.batches import BATCHES
 from sessionizer.state.proof.comparison import TABLES, TableComparison
@@ -34,8 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.fork import Fork
-    from sessionizer.spark.proof.recording import Recording
-    from sessionizer.spark.proof.replay import Replayed
+    from sessionizer.spark.proof.replay import Recording, Replayed
     from sessionizer.spark.proof.tables import Rows
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.proof.result import TableProof

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.outcome import QuarantineReason
+from sessionizer.core.definition.event import QuarantineReason
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
+from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.state.proof.comparison import (
     TABLES,
@@ -22,14 +25,16 @@ from sessionizer.state.proof.comparison import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.proof.fork import Fork
-    from sessionizer.spark.proof.recording import Recording
+    from sessionizer.spark.proof.replay import Recording
     from sessionizer.state.proof.comparison import ComparedTable
+    from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
+
 
 ROWS_IN_A_PART: Final = 100_000
 """Rows of a table, old and new, that one Python worker compares at a time."""
@@ -158,3 +163,32 @@ def _name_fields(rows: pa.Table) -> pa.Table:
     events = [dict(each or ()) for each in rows.column(place).to_pylist()]
     names = sorted({name for event in events for name in event})
     return rows.set_column(place, _EVENT, pa.array(events, pa.struct([(name, pa.string()) for name in names])))
+
+
+NAME: Final = "proof"
+COLUMNS: Final = (
+    "proof_id string, proved_at timestamp, lineage string, first_batch bigint, last_batch bigint, verdict string, "
+    "table_name string, kind string, columns array<string>, rows bigint, explained_by array<string>, samples string"
+)
+
+
+def add_to_proof_table(spark: SparkSession, home: StreamHome, proof: Proof) -> str:
+    """Append the result, and return the place of the table. ``kind`` is ``identical`` for the rows that are equal."""
+    location = uri_of(home.table(NAME))
+    rows = spark.createDataFrame(list(_rows(proof)), COLUMNS)
+    rows.coalesce(1).write.format("delta").mode("append").save(location)
+    return location
+
+
+def _rows(proof: Proof) -> Iterator[tuple[Any, ...]]:
+    moment = datetime.fromtimestamp(proof.at / 1000, UTC)
+    of_proof = (proof.id, moment, proof.lineage, proof.first, proof.last, str(proof.verdict))
+    for table in proof.tables:
+        yield (*of_proof, table.table, "identical", [], table.identical, [], "[]")
+        yield from ((*of_proof, *_difference(table, judged)) for judged in table.differences)
+
+
+def _difference(table: TableProof, judged: JudgedDifference) -> tuple[Any, ...]:
+    found = judged.difference
+    samples = json.dumps([asdict(sample) for sample in found.samples], ensure_ascii=False)
+    return table.table, str(found.kind), list(found.columns), found.rows, list(judged.explained_by), samples

@@ -1,4 +1,10 @@
-"""The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Every caller gets it here."""
+"""The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Every caller gets it here.
+
+Packing: a task's rows leave as one blob per key group, so that Python downstream never sees a row alone.
+
+Runs in ``mapInArrow`` before the shuffle. Packed rows are ``(key_group int, kind string, blob binary)``, the groups by
+their ``group_labels``.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +12,105 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
 from sessionizer.checkpoint.list_intervals import fitting_interval
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
-from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire import schema
+from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire.codec import encode, pieces
+from sessionizer.core.wire.schema import group_labels
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.driver_environment import plain
+from sessionizer.spark.frozen_imports import freeze_imports
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
 from sessionizer.spark.internals.planned_batches import follow_offset_log
-from sessionizer.spark.query.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from sessionizer.core.wire.schema import Labels
     from sessionizer.home.roots import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+PACKED = "key_group int, kind string, blob binary"
+GROUP, PUNCTUATION = "key_group", "punctuation"
+
+
+def packer(event_columns: list[str], key_groups: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labels = group_labels(key_groups)
+        for batch in batches:
+            if batch.num_rows:
+                yield from _pack(batch, event_columns, labels)
+        freeze_imports(pack.__name__)
+
+    return pack
+
+
+def _pack(batch: pa.RecordBatch, event_columns: list[str], labels: Labels) -> Iterator[pa.RecordBatch]:
+    refused = batch.column("reason").is_valid()
+    control = batch.column(PUNCTUATION).is_valid()
+    if batch.column(PUNCTUATION).null_count < batch.num_rows:
+        yield _broadcast(batch.filter(control), labels)
+    if batch.column("reason").null_count < batch.num_rows:
+        quarantined = batch.filter(refused)
+        yield _blobs(quarantined, rows.QUARANTINE, rows.QUARANTINE_COLUMNS, labels)
+    if batch.column("reason").null_count + batch.column(PUNCTUATION).null_count < 2 * batch.num_rows:
+        batch = batch.filter(pc.invert(pc.or_(refused, control)))
+    if batch.num_rows:
+        yield _blobs(batch, rows.EVENTS, event_columns, labels)
+
+
+def _broadcast(punctuations: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
+    """Send a punctuation to every group, because it moves a clock that they all share."""
+    texts = [text.encode() for text in punctuations.column(PUNCTUATION).to_pylist()]
+    return _pack_blobs(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
+
+
+def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels) -> pa.RecordBatch:
+    group = batch.column(GROUP).to_numpy(zero_copy_only=False).astype(np.uint16)
+    order = np.argsort(group, kind="stable")  # 16 bits: numpy sorts by radix
+    ordered = pa.Table.from_batches([_nullable(batch.select(columns))]).take(pa.array(order)).combine_chunks()
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
+    ends = np.append(starts[1:], len(order))
+    shares = [list(pieces(ordered.slice(start, end - start))) for start, end in zip(starts, ends, strict=True)]
+    of_groups = np.repeat(labels[group[order][starts]], [len(share) for share in shares])
+    return _pack_blobs(of_groups, kind, [encode(piece) for share in shares for piece in share])
+
+
+def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make every column nullable, because blobs must fit together.
+
+    Spark takes a column for nullable or not depending on the punctuations of the batch.
+    """
+    fields = [field.with_nullable(nullable=True) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
+
+
+def _pack_blobs(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:
+    kinds = pa.array([kind] * len(blobs), pa.string())
+    return pa.record_batch(
+        [pa.array(groups), kinds, pa.array(blobs, pa.binary())],
+        names=[GROUP, "kind", "blob"],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 
-from sessionizer.spark.failures.retries import CONFLICTS, retry_conflicts
+from sessionizer.spark.failures.query_failure import CONFLICTS, retry_conflicts
 from sessionizer.spark.internals.delta_log import table_property
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.tables import OWNER, table_exists

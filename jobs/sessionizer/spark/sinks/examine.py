@@ -1,4 +1,12 @@
-"""Check of the spec against its source: every fault of a stream is found before anything of it is made."""
+"""Check of the spec against its source: every fault of a stream is found before anything of it is made.
+
+Check that a lineage can go on by a changed spec (docs/adr/0043).
+
+Most changes hold from the next batch on. Changes that would lose events are refused. Some alter a fact of the
+checkpoint, such as the number of key groups or the source. Others alter a batch that was cut short after it had
+written: its rows are in a table, and its state is not committed. Delta skips rows that a table has, while the state
+would follow the new spec.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +15,27 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import schema as rows
+from sessionizer.deployment.refusals import require_continuable, require_whole
+from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.roots import resolve_place
-from sessionizer.spark.ingest.guarded_source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
+from sessionizer.spark.ingest.source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
+from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
-from sessionizer.spark.sinks.unpack import unpack
+from sessionizer.spark.sinks.write import unpack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -62,3 +77,30 @@ def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -
     nothing = spark.createDataFrame([], rows.EMITTED)
     shape = session_rows(guarded.payload_fields, keep_events=True)
     return measure_types(unpack(nothing, rows.SESSIONS, shape, NOWHERE), spec.measures)
+
+
+def half_written_batch(spark: SparkSession, home: StreamHome, lineage: str, tables: Iterable[str]) -> int | None:
+    """Return the batch that one of ``tables`` has rows of and the checkpoint no commit. None if there is none.
+
+    ``tables``: the locations of those that the lineage wrote.
+    """
+    checkpoint = home.checkpoint(lineage)
+    begun = read_begun_batch(checkpoint)
+    if begun is None or begun == read_last_commit(checkpoint):
+        return None
+    return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None
+
+
+def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
+    """Raise InvalidSpec, naming the field, if ``lineage`` cannot go on by the spec. Writes nothing.
+
+    Raises NotAccepted if sessions that are open now would lack something by it.
+    """
+    if running.before is None or not running.applied or read_begun_batch(home.checkpoint(lineage)) is None:
+        return
+    require_continuable(home.name, running.applied)
+    require_no_loss(home, lineage, running.spec)
+    # the tables that the lineage wrote so far: by the new spec it may write others
+    folder = running.before.get("sink.path", running.spec.sink.path)
+    written = home.streamed_locations(folder).values()
+    require_whole(running.applied, half_written_batch(spark, home, lineage, written))

@@ -1,8 +1,24 @@
-"""Measures: SQL aggregates over each finished session's events, as columns of its row."""
+"""Measures: SQL aggregates over each finished session's events, as columns of its row.
+
+The inputs of a measure's aggregates, put into columns of their own, from the words of its SQL.
+
+A measure is taken apart into the inputs of its aggregates, the aggregates themselves, and the expression over their
+results. Each is computed in a step of its own. In the first and the last, any part that can fail is tried.
+
+SQL aggregates that are null where evaluating them fails, so that no failure spreads to another aggregate.
+
+An aggregate cannot be wrapped as a mapping is, because only an expression without an aggregate can be tried. Spark
+evaluates its inputs row by row, then its function over the rows, then the expression over the result. So the inputs are
+tried in columns of their own, in which a failed value differs from a null one. The result is tried as a whole. The
+functions in between are those that take any input (docs/adr/0058).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -10,17 +26,213 @@ from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.spark.ingest.expressions import VARIES, reads_clock, require_permitted
+from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.spark.internals.trying import ReadsClock, require_no_text_moment
-from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.internals.trying import ReadsClock, require_no_text_moment, try_column
 from sessionizer.stream_spec.sql_functions import NEVER_FAILING
-from sessionizer.stream_spec.sql_guard import SAME_EACH_TIME
+from sessionizer.stream_spec.sql_guard import BUILT_IN, SAME_EACH_TIME
+from sessionizer.stream_spec.sql_words import WordKind, calls, find_closing, find_qualified_name, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
+
+    from sessionizer.stream_spec.sql_words import SqlWord
+
+
+_VALUE: Final = "value"
+_WORDS: Final = "null true false interval date timestamp day month year hour minute second"
+_NO_COLUMN: Final = frozenset(_WORDS.split())
+_BEHIND: Final = ("asc", "desc", "nulls", "first", "last")
+"""Words that may follow the expression by which rows are ordered."""
+_Tried: TypeAlias = "tuple[str, str | None]"
+"""Replacement of words, and the column that is null where they fail, None if they cannot fail."""
+
+
+@dataclass(slots=True)
+class _Clauses:
+    """Clauses of a call: their rewritten ``text``, the expressions of their order, and their ``condition``, if any."""
+
+    text: str = ""
+    ordered: list[_Tried] = field(default_factory=list)
+    condition: _Tried | None = None
+
+
+def rewritten_texts(
+    spark: SparkSession, aggregates: Mapping[str, str]
+) -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
+    """Return columns to add to the rows first, aggregates over them, and results over these, each by its name."""
+    rewriting = _Rewriting(spark)
+    results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
+    return rewriting.inputs, rewriting.calls, results
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    spark: SparkSession
+    inputs: dict[str, Column] = field(default_factory=dict)
+    calls: dict[str, Column] = field(default_factory=dict)
+    _name_of: dict[str, str] = field(default_factory=dict)
+    _failures: list[Column] = field(default_factory=list)
+    """Conditions under which a row makes the measure that is being rewritten fail."""
+
+    def result(self, sql: str) -> Column:
+        """Return the value of ``sql`` over the columns of its aggregates."""
+        self._failures = []
+        words, written, at, done = words_of(sql), [], 0, 0
+        while at < len(words):
+            if not self._is_call(words, at):
+                at += 1
+                continue
+            call, end = self._call(sql, words, at)
+            begin, _ = find_qualified_name(words, at)
+            written += [sql[done : words[begin].start], self._aggregated(F.expr(call))]
+            at, done = end, words[end - 1].end
+        result = F.expr("".join([*written, sql[done:]]))
+        if self._failures:
+            failed = self._aggregated(F.coalesce(F.bool_or(reduce(or_, self._failures)), F.lit(False)))  # noqa: FBT003
+            result = F.when(~F.col(failed), result)
+        return try_column(result, self.spark)
+
+    def _is_call(self, words: Sequence[SqlWord], at: int) -> bool:
+        _, name = find_qualified_name(words, at)
+        compares = at > 0 and words[at - 1].is_name("like", "ilike", "rlike")
+        own = name.removesuffix(words[at].name) in BUILT_IN
+        return own and calls(words, at) and words[at].name in NEVER_FAILING and not compares
+
+    def _aggregated(self, call: Column) -> str:
+        name = f"_aggregate_{len(self.calls)}"
+        self.calls[name] = call.alias(name)
+        return name
+
+    def _call(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[str, int]:
+        """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
+        end = find_closing(words, at + 1)
+        given = list(words[at + 2 : end])
+        distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
+        taken = [self._tried(sql, part) for part in _parts(given)]
+        clauses, end = self._clauses(sql, words, end + 1)
+        self._note_failures([*taken, *clauses.ordered], clauses.condition)
+        return f"{words[at].written}({distinct}{_list_texts(taken)}){clauses.text}", end
+
+    def _clauses(self, sql: str, words: Sequence[SqlWord], at: int) -> tuple[_Clauses, int]:
+        """Return the clauses that follow the brackets of a call and belong to it, and the position of their end.
+
+        ``ignore nulls``, ``filter ( where …)`` and ``within group ( order by …)``, in any order.
+        """
+        found = _Clauses()
+        while at < len(words) and words[at].is_name("filter", "within", "ignore", "respect"):
+            clause = words[at].name
+            if clause in ("ignore", "respect"):
+                found.text += f" {clause} nulls"
+                at += 2
+                continue
+            opening = at + (1 if clause == "filter" else 2)
+            end = find_closing(words, opening)
+            if clause == "filter":
+                found.condition = self._tried(sql, words[opening + 2 : end])
+                found.text += f" filter (where {found.condition[0]})"
+            else:
+                parts = _parts(words[opening + 3 : end])
+                found.ordered = [self._ordered(sql, part) for part in parts]
+                found.text += f" within group (order by {_list_texts(found.ordered)})"
+            at = end + 1
+        return found, at
+
+    def _note_failures(self, taken: Sequence[_Tried], condition: _Tried | None) -> None:
+        failed = [F.col(name).isNull() for _, name in taken if name]
+        if condition is not None:
+            # a row that the filter leaves out is not evaluated
+            failed = [F.expr(condition[0]) & one for one in failed]
+            failed += [F.col(condition[1]).isNull()] if condition[1] else []
+        self._failures += failed
+
+    def _ordered(self, sql: str, words: Sequence[SqlWord]) -> _Tried:
+        last = len(words)
+        while last > 1 and words[last - 1].is_name(*_BEHIND):
+            last -= 1
+        text, name = self._tried(sql, words[:last])
+        return " ".join([text, *(word.written for word in words[last:])]), name
+
+    def _tried(self, sql: str, words: Sequence[SqlWord]) -> _Tried:
+        if not words:
+            return "", None
+        text = sql[words[0].start : words[-1].end]
+        is_bare = find_qualified_name(words, len(words) - 1)[0] == 0
+        if is_bare or not any(_reads_column(words, at) for at in range(len(words))):
+            return text, None
+        name = self._name_of.setdefault(text, f"_input_{len(self._name_of)}")
+        self.inputs[name] = try_column(F.struct(F.expr(text).alias(_VALUE)), self.spark)
+        return f"{name}.{_VALUE}", name
+
+
+def _list_texts(parts: Sequence[_Tried]) -> str:
+    return ", ".join(text for text, _ in parts)
+
+
+def _parts(words: Sequence[SqlWord]) -> list[list[SqlWord]]:
+    """Split words at commas outside of brackets."""
+    parts: list[list[SqlWord]] = [[]]
+    depth = 0
+    for word in words:
+        depth += word.is_symbol("(", "[") - word.is_symbol(")", "]")
+        if word.is_symbol(",") and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def _reads_column(words: Sequence[SqlWord], at: int) -> bool:
+    word = words[at]
+    is_name = word.kind is WordKind.NAME and not calls(words, at) and word.name not in _NO_COLUMN
+    return word.kind is WordKind.QUOTED_NAME or is_name
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedAggregates:
+    """Aggregates. ``inputs``: columns to add to the rows first. ``columns``: the aggregates over them, by name.
+
+    ``results``: expressions over the aggregates, by name. Without one the aggregates are the results. None of them is
+    resolved: the same objects do for every batch.
+    """
+
+    inputs: Mapping[str, Column]
+    columns: Mapping[str, Column]
+    results: Mapping[str, Column] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
+        """Build the checked aggregates by name. Raises ParseException."""
+        if not aggregates:
+            return cls.none()
+        return cls(*rewritten_texts(spark, aggregates))
+
+    @classmethod
+    def none(cls) -> GuardedAggregates:
+        """Return no aggregate at all."""
+        return cls({}, {})
+
+    def evaluate(self, rows: DataFrame, key: str) -> DataFrame:
+        """Return ``key`` and a column for each aggregate over the rows of that key."""
+        inputs = (column.alias(name) for name, column in self.inputs.items())
+        found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
+        if self.results:
+            found = found.select(key, *(column.alias(name) for name, column in self.results.items()))
+        return _drop_impossible_years(found)
+
+
+def _drop_impossible_years(found: DataFrame) -> DataFrame:
+    """Return the same measures, null for a day or instant that not every reader has a value for."""
+    columns = {}
+    for each in found.schema:
+        measure = F.col(f"`{each.name}`")
+        if (beyond := find_beyond_years(measure, each.dataType)) is not None:
+            columns[each.name] = F.when(~beyond, measure)
+    return found.withColumns(columns) if columns else found
+
 
 _SESSION: Final = "_session"
 _KNOWN: Final = ", ".join(sorted(NEVER_FAILING))

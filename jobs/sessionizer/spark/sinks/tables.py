@@ -1,4 +1,14 @@
-"""Maker of the Delta tables of a stream, which also adds the columns that one lacks."""
+"""Maker of the Delta tables of a stream, which also adds the columns that one lacks.
+
+Names of a stream's tables in Spark's catalog, each of an external table at the place that the stream writes to.
+
+Only a job that makes tables asks the catalog: a driver's start, an apply, a seed, a report. Batches and the other
+commands go by the place.
+
+The tables of a stream: made if they are missing, and marked as its own.
+
+A table has one owner, a stream of one platform home, and refuses any other writer (docs/adr/0056).
+"""
 
 from __future__ import annotations
 
@@ -6,20 +16,31 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from delta.tables import DeltaTable
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
+from sessionizer.errors import DataAway, InvalidSpec, StoreUnreachable, TableOwned
+from sessionizer.home.data_files import list_names
+from sessionizer.home.home_identity import owner_name
+from sessionizer.home.names import SESSIONS
 from sessionizer.spark.failures.query_failure import store_failure
+from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.spark.sinks.table_fit import lacks, require_fit
+from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.sinks.table_shapes import lacks, require_fit
+from sessionizer.state.lineages.recorded_rows import has_recorded_rows
+from sessionizer.stream_spec.document.names import catalog_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from delta.tables import DeltaTableBuilder
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.sinks.table_shapes import TableShape
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 OWNER: Final = "sessionizer.owner"
 """Table property: the stream that alone writes it, and its platform home."""
@@ -113,3 +134,172 @@ def _make(
         # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
         nothing = spark.createDataFrame([], shape.columns)
         nothing.write.format("delta").mode("append").option("mergeSchema", "true").save(location)
+
+
+FIELD: Final = "sink.table"
+_OWN: Final = "spark_catalog"
+_KIND: Final = "spark.sql.catalogImplementation"
+_NO_DELTA: Final = "[DELTA_MISSING_DELTA_TABLE]"
+_NO_TABLE: Final = ("[DELTA_PATH_DOES_NOT_EXIST]", "[DELTA_TABLE_NOT_FOUND]")
+_ANY_COLUMNS: Final = {"spark.databricks.delta.alterLocation.bypassSchemaCheck": "true"}
+"""Setting by which a name moves to a table with other columns, because columns come with the spec."""
+_FILE: Final = "file:"
+
+
+def name_tables(spark: SparkSession, table: str | None, locations: Mapping[str, str], owner: str) -> None:
+    """Give each table that is there its name in the catalog. Harmless when repeated. Without ``table`` do nothing.
+
+    ``locations``: by the table's own name. A name of a table that ``owner`` wrote elsewhere before is moved along.
+    Raises InvalidSpec if there is no catalog that lasts, no such schema, or if the name is taken, and StoreUnreachable
+    if the metastore does not answer.
+    """
+    if table is None:
+        return
+    try:
+        _require_catalog(spark, table)
+        for own, name in catalog_names(table).items():
+            if table_exists(spark, own, locations[own]):
+                _name(spark, name, locations[own], owner)
+    except (PySparkException, JavaError) as error:
+        failure = store_failure(error, table, "Spark's catalog", java_message(error))
+        if isinstance(failure, StoreUnreachable):
+            raise failure from error
+        raise
+
+
+def _require_catalog(spark: SparkSession, table: str) -> None:
+    catalog, _, schema = table.rpartition(".")[0].rpartition(".")
+    catalog = catalog or spark.catalog.currentCatalog()
+    if catalog == _OWN and spark.conf.get(_KIND) == "in-memory":
+        raise InvalidSpec(FIELD, table, f"null, or set {_KIND}=hive, because Spark's catalog ends with each process")
+    if catalog != _OWN and spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+        raise InvalidSpec(FIELD, table, f"a name in a catalog of Spark, because spark.sql.catalog.{catalog} is not set")
+    # databaseExists() finds no schema of spark_catalog by its whole name
+    if spark.sql(f"SHOW SCHEMAS IN `{catalog}` LIKE '{schema}'").isEmpty():
+        raise InvalidSpec(FIELD, table, f"a name in a schema that is there: run CREATE SCHEMA {catalog}.{schema}")
+
+
+def _name(spark: SparkSession, name: str, location: str, owner: str) -> None:
+    found = _place_of(spark, name) or _register(spark, name, location)
+    if found == _plain(location):
+        return
+    if _owner_of(spark, found) != owner:
+        raise InvalidSpec(FIELD, name, f"a name that no other table has, because it names the table at {found}")
+    with temporary_settings(spark, _ANY_COLUMNS):
+        spark.sql(f"ALTER TABLE {name} SET LOCATION '{_quote(location)}'")
+
+
+def _register(spark: SparkSession, name: str, location: str) -> str:
+    """Give the table at ``location`` its name. Return the place that has it, because another driver may be quicker."""
+    try:
+        spark.catalog.createTable(name, path=location, source="delta")
+    except AnalysisException as error:
+        if "ALREADY_EXISTS" not in java_message(error):
+            raise
+    return _place_of(spark, name) or _plain(location)
+
+
+def _owner_of(spark: SparkSession, location: str) -> str | None:
+    """Return the owner of the table, or of the sessions beside it, because a table of a report has none of its own."""
+    beside = f"{location.rpartition('/')[0]}/{SESSIONS}"
+    return table_property(spark, location, OWNER) or table_property(spark, beside, OWNER)
+
+
+def _place_of(spark: SparkSession, name: str) -> str | None:
+    """Return the place of the table, None if the name is free. Raises InvalidSpec if it names no Delta table."""
+    try:
+        if not spark.catalog.tableExists(name):
+            return None
+        detail = DeltaTable.forName(spark, name).detail().select("location").first()
+    except AnalysisException as error:
+        said = str(error)
+        if _NO_DELTA in said:
+            raise InvalidSpec(FIELD, name, "a name that no table or view of another kind has") from error
+        if any(sign in said for sign in _NO_TABLE):
+            allowed = f"Put the table of that name back, or run DROP TABLE {name}, because its files are gone"
+            raise InvalidSpec(FIELD, name, allowed) from error
+        raise
+    return None if detail is None else _plain(str(detail.location))
+
+
+def _plain(location: str) -> str:
+    """Write a local place in one way, because Spark adds a scheme to it."""
+    if location.startswith(_FILE):
+        return f"/{location.removeprefix(_FILE).lstrip('/')}"
+    return location.rstrip("/")
+
+
+def _quote(location: str) -> str:
+    return location.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def have_tables(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
+) -> None:
+    """Make the stream's tables if missing, and require that no other stream writes them. Raises TableOwned.
+
+    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
+    DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
+    """
+    owner, ours = owner_name(home.name, home.control_base), home.streamed_locations(spec.sink.path)
+    if not anew:
+        _require_there(spark, home, spec, ours)
+    claim_tables(spark, ours, owner, set(list_names(home.lineages)))
+    ensure_tables(spark, shapes, ours, owner)
+    require_ours(spark, ours, owner)
+    name_tables(spark, spec.sink.table, home.table_locations(spec.sink.path), owner)
+
+
+def require_own_tables_fit(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]
+) -> None:
+    """Check the columns of the stream's tables as ``have_tables`` does, and write nothing. Raises InvalidSpec."""
+    require_tables_fit(spark, shapes, home.streamed_locations(spec.sink.path))
+
+
+def _require_there(spark: SparkSession, home: StreamHome, spec: StreamSpec, tables: Mapping[str, str]) -> None:
+    for name, location in tables.items():
+        if not table_exists(spark, name, location) and has_recorded_rows(home, spec.sink.path, name):
+            raise DataAway(home.name, f"the table {name}", location)
+
+
+def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lineages: Collection[str]) -> None:
+    """Mark each of the ``tables`` (name to location) that has no owner as that of ``owner``.
+
+    One that was written before tables had owners is claimed only if none but ``lineages``, the owner's, wrote it.
+    Raises TableOwned before any is marked, and DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
+    """
+    unmarked = []
+    for name, location in tables.items():
+        if not table_exists(spark, name, location):
+            continue
+        found = table_property(spark, location, OWNER)
+        if found is None:
+            strangers = sorted(applications(spark, location).difference(lineages))
+            found = f"the stream of lineage {strangers[-1]}" if strangers else owner
+            unmarked.append((name, location))
+        _require(location, found, owner)
+    for name, location in unmarked:
+        _mark(spark, name, location, owner)
+
+
+def require_ours(spark: SparkSession, tables: Mapping[str, str], owner: str) -> None:
+    """Raise TableOwned if one of the ``tables``, all of them there, is not marked as that of ``owner``.
+
+    Asked after they were made and claimed, because another driver may have done the same at the same time.
+    """
+    for location in tables.values():
+        _require(location, table_property(spark, location, OWNER) or "nobody", owner)
+
+
+def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
+    try:
+        spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{OWNER}' = '{owner}')")
+    except PySparkException as error:
+        _require(location, table_property(spark, location, OWNER) or owner, owner)
+        raise store_failure(error, location, f"the owner of table {name}", java_message(error)) from error
+
+
+def _require(location: str, found: str, owner: str) -> None:
+    if found != owner:
+        raise TableOwned(location, found, owner)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sessionizer.core.key_group.contents import GroupContents, contents_of, sessions_of_key
-from sessionizer.core.wire.group_labels import group_labels, group_numbers
-from sessionizer.core.wire.tombstones import decode_log
+from sessionizer.core.wire.codec import decode_log
+from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of, rules_of
 from sessionizer.spark.state.open_events import (

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import SourceFileUnfit
-from sessionizer.spark.ingest.file_source.parquet_types import find_unfit_column
+from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_column
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.internals.trying import try_expression

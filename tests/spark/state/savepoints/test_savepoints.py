@@ -14,8 +14,7 @@ from deltalake import DeltaTable
 
 from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.names import EVENTS, commit_log
-from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.stretch import cut
+from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
+from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,7 @@ from sessionizer.control import lease
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.spark.driver import drive as driving
+from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.streams.stage import Stage, clicks_spec

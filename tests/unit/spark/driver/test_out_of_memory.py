@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.spark.driver.out_of_memory import LAST_BYTES, find_memory_message
+from sessionizer.spark.driver.executors import LAST_BYTES, find_memory_message
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.spark.driver.housekeeping import punctuation_removal
-from sessionizer.spark.driver.housekeeping.punctuation_removal import RETRY_AFTER_MS, PunctuationRemoval
+from sessionizer.spark.driver.housekeeping import housekeeping as punctuation_removal
+from sessionizer.spark.driver.housekeeping.housekeeping import RETRY_AFTER_MS, PunctuationRemoval
 
 if TYPE_CHECKING:
     from pathlib import Path

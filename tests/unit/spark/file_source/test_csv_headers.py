@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sessionizer.spark.ingest.file_source.csv_headers import first_csv_line, header_problem, other_headers
-from sessionizer.spark.ingest.file_source.csv_lines import csv_options
+from sessionizer.spark.ingest.file_source.files import csv_options
+from sessionizer.spark.ingest.file_source.unfit_files import first_csv_line, header_problem, other_headers
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:

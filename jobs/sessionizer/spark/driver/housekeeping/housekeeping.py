@@ -4,29 +4,66 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.definition.idleness import IdleClock
+from sessionizer.core.definition.rules import IdleClock
 from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreachable
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.local_files import BoundedLog
+from sessionizer.home.local_files import BoundedLog, first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import late_backlog_line
-from sessionizer.spark.driver.housekeeping.background_work import BackgroundWork
-from sessionizer.spark.driver.housekeeping.lookups import Lookups
-from sessionizer.spark.driver.housekeeping.positions_watch import PositionsWatch
-from sessionizer.spark.driver.housekeeping.punctuation_removal import PunctuationRemoval
+from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork, Lookups, PositionsWatch
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
+from sessionizer.spark.ingest.punctuation import KEPT, TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
-from sessionizer.spark.sinks.change_watch import ChangeWatch
+from sessionizer.spark.sinks.table_check import ChangeWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from sessionizer.home.roots import DataPath
     from sessionizer.spark.driver.prepared_query import PreparedQuery
+
+
+RETRY_AFTER_MS: Final = MINUTE
+
+
+class PunctuationRemoval:
+    """Removal of the punctuations in ``folder`` that the query with this ``checkpoint`` has read.
+
+    ``say`` takes a line of text. ``keep``: number of committed batches whose punctuations stay.
+    """
+
+    def __init__(self, folder: DataPath, checkpoint: DataPath, say: Callable[[str], None], keep: int = KEPT) -> None:
+        self._folder, self._checkpoint, self._say, self._keep = folder, checkpoint, say, keep
+        self._taken = self._left_behind()
+        self._failed_at: int | None = None
+
+    def is_due(self, committed: int | None) -> bool:
+        """Whether a batch was ``committed`` since the last removal, or one that failed is to be retried."""
+        if self._failed_at is not None:
+            return epoch_ms() >= self._failed_at + RETRY_AFTER_MS
+        return committed not in (None, self._taken.swept)
+
+    def remove(self, committed: int | None) -> None:
+        """Remove the punctuations that no batch needs any more, if a removal is due. A failure is only said."""
+        if not self.is_due(committed):
+            return
+        try:
+            if self._failed_at is not None:
+                self._taken = self._left_behind()  # as the next driver would, because it may have failed anywhere
+            self._taken.sweep(committed)
+            self._failed_at = None
+        except (OSError, ValueError, StoreUnreachable) as error:
+            self._failed_at = epoch_ms()
+            self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
+
+    def _left_behind(self) -> TakenPunctuations:
+        return TakenPunctuations.left_behind(self._folder, self._checkpoint, self._keep)
+
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 FOLDER_EVERY_MS: Final = MINUTE

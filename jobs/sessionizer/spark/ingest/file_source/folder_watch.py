@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
+from pyspark.errors import AnalysisException
+
 from sessionizer.checkpoint.file_lists import read_files_since
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.roots import resolve_place
+from sessionizer.lineage.excluded_ranges import file_position
+from sessionizer.spark.ingest.file_source.files import checksum_options, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
@@ -173,3 +179,46 @@ def _is_passed_over(entry: os.DirEntry[str]) -> bool:
     """Whether the file is hidden, and no mark that a writer left beside its files."""
     is_mark = entry.name == "_SUCCESS" or entry.name.endswith(".crc")
     return entry.name.startswith(_HIDDEN) and not is_mark and entry.is_file()
+
+
+def sizes_of(spark: SparkSession, uris: Sequence[str]) -> dict[str, int | None]:
+    """Return the size of each file in bytes, None for one that is gone."""
+    local = {uri: path for uri in uris if (path := local_path(uri)) is not None}
+    elsewhere = _sizes_elsewhere(spark, [uri for uri in uris if uri not in local])
+    return {**{uri: _size(path) for uri, path in local.items()}, **elsewhere}
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the path of a file on a file system that is mounted here, None for another."""
+    return Path(unquote(urlparse(uri).path)) if urlparse(uri).scheme == "file" else None
+
+
+def path_for_reader(uri: str) -> str:
+    """Write a URI as Spark's readers want it: not encoded, and without characters of a pattern."""
+    return literal(unquote(uri))
+
+
+def read_bytes(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """Read files of one file system as they are: ``path, modificationTime, length, content``."""
+    reader = spark.read.format("binaryFile").options(**checksum_options(uris[0]))
+    return reader.load([path_for_reader(uri) for uri in uris])
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _sizes_elsewhere(spark: SparkSession, uris: Sequence[str]) -> dict[str, int | None]:
+    if not uris:
+        return {}
+    try:
+        files = read_bytes(spark, uris)
+        found = {unquote(file_position(row.path)): row.length for row in files.select("path", "length").collect()}
+    except AnalysisException:  # one of them is gone
+        if len(uris) == 1:
+            return {uris[0]: None}
+        return {uri: size for one in uris for uri, size in _sizes_elsewhere(spark, [one]).items()}
+    return {uri: found.get(unquote(uri)) for uri in uris}

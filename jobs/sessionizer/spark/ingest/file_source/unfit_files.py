@@ -2,28 +2,237 @@
 
 Spark decompresses by the end of a name. A compressed file under another name is read as lines of garbage. Some files
 that are not compressed, and have the name of a compression, are read as empty, without an error.
+
+Parquet files with values that the declared types do not hold.
+
+Spark takes an unsigned or a longer integer for a shorter one, and wraps its values around. Or it fails where each value
+is read, which an expression cannot tell from a failure of its own. So the types are compared before rows are read.
+
+The headers of CSV files.
+
+A column is identified by its place, so another header means another file (docs/adr/0068).
 """
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.data_files import open_data, several_at_a_time
 from sessionizer.home.roots import folder_at, object_store
-from sessionizer.spark.ingest.file_source.csv_headers import other_headers
-from sessionizer.spark.ingest.file_source.file_sizes import local_path
-from sessionizer.spark.ingest.file_source.parquet_types import find_unfit_types
+from sessionizer.spark.failures.query_failure import other_header, other_length
+from sessionizer.spark.ingest.file_source.files import (
+    QUOTE,
+    checksum_options,
+    csv_options,
+    has_lines,
+    is_option_on,
+    separator,
+)
+from sessionizer.spark.ingest.file_source.folder_watch import local_path, path_for_reader
+from sessionizer.spark.ingest.file_source.lines import parse_column_schema
+from sessionizer.spark.internals.java_errors import JavaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from sessionizer.stream_spec.document.source import FilesSource
+
+
+class _Nanoseconds(DataType):
+    """Moments in nanoseconds, which Spark reads as whole numbers only."""
+
+
+_LARGEST: Final = DecimalType(20, 0)
+_BITS: Final[dict[DataType, int]] = {
+    ByteType(): 7, ShortType(): 15, IntegerType(): 31, LongType(): 63, _LARGEST: 64,
+}  # fmt: skip
+"""Bits of the greatest value of each type of whole numbers. The last is how Spark reads unsigned ones of 64 bits."""
+_HELD_BY: Final = {
+    pa.int8(): ByteType(), pa.int16(): ShortType(), pa.int32(): IntegerType(), pa.int64(): LongType(),
+    pa.uint8(): ShortType(), pa.uint16(): IntegerType(), pa.uint32(): LongType(), pa.uint64(): _LARGEST,
+    pa.timestamp("ns"): _Nanoseconds(),
+}  # fmt: skip
+"""The shortest type of Spark that holds all values of a type of Arrow."""
+
+
+def find_unfit_types(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
+    """Find the Parquet files with values that a column of ``source`` does not hold, each with the first such column."""
+    if source.encoding != "parquet":
+        return {}
+    columns = parse_column_schema(source.columns)
+    here = {uri: path for uri in uris if (path := local_path(uri)) is not None}
+    problems = {uri: find_unfit_column(columns, _schema_here(str(path))) for uri, path in here.items()}
+    elsewhere = [uri for uri in uris if uri not in here]
+    if elsewhere and find_unfit_column(columns, _schema_elsewhere(spark, *elsewhere)) is not None:
+        problems |= {uri: find_unfit_column(columns, _schema_elsewhere(spark, uri)) for uri in elsewhere}
+    return {uri: problem for uri, problem in problems.items() if problem is not None}
+
+
+def find_unfit_column(declared: DataType, found: DataType, place: str = "") -> str | None:
+    """Return the first part of ``declared`` that does not hold all values of ``found``, None if there is none."""
+    match declared, found:
+        case StructType(), StructType():
+            by_name = {field.name.lower(): field.dataType for field in found}
+            parts = ((f.name, f.dataType, by_name.get(f.name.lower(), NullType())) for f in declared)
+            inside = (find_unfit_column(one, other, f"{place}.{name}".strip(".")) for name, one, other in parts)
+            return next((problem for problem in inside if problem), None)
+        case ArrayType(), ArrayType():
+            return find_unfit_column(declared.elementType, found.elementType, f"{place}[]")
+        case MapType(), MapType():
+            return find_unfit_column(declared.valueType, found.valueType, f"{place}[]")
+        case TimestampType() | TimestampNTZType(), _Nanoseconds():
+            return f"{place} is in nanoseconds. Declare it bigint, and use timestamp_micros({place} div 1000)"
+    bits, held = _BITS.get(found, 0), _BITS.get(declared)
+    least = 0 if isinstance(declared, DateType) else _BITS[IntegerType()]
+    is_inexact = isinstance(declared, FloatType | DoubleType | DateType) and bits > least
+    if is_inexact or (held is not None and bits > held):
+        kind = found.simpleString()
+        return (
+            f"{place} has values of type {kind} where source.columns has {declared.simpleString()}. Declare it {kind}"
+        )
+    return None
+
+
+def _schema_elsewhere(spark: SparkSession, *uris: str) -> DataType:
+    try:
+        return spark.read.option("mergeSchema", "true").parquet(*map(path_for_reader, uris)).schema
+    except (PySparkException, JavaError):
+        return NullType()  # the query that reads them reports the error
+
+
+def _schema_here(path: str) -> DataType:
+    try:
+        return _held(pa.struct(list(pq.read_schema(path))))
+    except (OSError, pa.ArrowException):
+        return NullType()  # the query that reads it reports the error
+
+
+def _held(kind: pa.DataType) -> DataType:
+    """Return the type of Spark for whole numbers and nanoseconds in ``kind``, ``NullType`` for all else."""
+    if pa.types.is_dictionary(kind):
+        return _held(kind.value_type)
+    if pa.types.is_struct(kind):
+        fields = StructType()
+        for field in kind:
+            fields = fields.add(field.name, _held(field.type))
+        return fields
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return ArrayType(_held(kind.value_type))
+    if pa.types.is_map(kind):
+        return MapType(_held(kind.key_type), _held(kind.item_type))
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp(kind.unit)
+    return _HELD_BY.get(kind, NullType())
+
+
+_PLAIN: Final = frozenset({"", ".csv", ".txt", ".tsv", ".gz", ".bz2"})
+"""Suffixes of files whose headers are read here. Spark knows more kinds of compression."""
+_LONGEST: Final = 1024 * 1024
+"""Bytes within which a header must end."""
+
+
+def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str]) -> dict[str, str]:
+    """Find the files whose header is not that of the source, each with the difference."""
+    options = csv_options(source.options)
+    if source.encoding != "csv" or not is_option_on(options, "header") or not has_lines(options):
+        return {}
+    names = parse_column_schema(source.columns).names
+    found = {uri: first_csv_line(spark, uri, options) for uri in uris}
+    problems = {uri: header_problem(line, names, options) for uri, line in found.items() if line is not None}
+    return {uri: problem for uri, problem in problems.items() if problem is not None}
+
+
+def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) -> str | None:
+    """Say how the header ``line`` differs from the ``names`` of the columns, None if it does not."""
+    try:
+        header = [_trim(cell, options) for cell in _cells(line, separator(options), options.get("quote", QUOTE))]
+    except csv.Error as error:
+        return f"the header is no CSV: {error}"
+    if len(header) != len(names):
+        return other_length(len(header), len(names))
+    same = all(found.lower() == wanted.lower() for found, wanted in zip(header, names, strict=True))
+    return None if same else other_header(header, names)
+
+
+def _trim(cell: str, options: Mapping[str, str]) -> str:
+    cell = cell.lstrip() if is_option_on(options, "ignoreleadingwhitespace") else cell
+    return cell.rstrip() if is_option_on(options, "ignoretrailingwhitespace") else cell
+
+
+def _cells(line: str, between: str, quote: str) -> list[str]:
+    if len(between) > 1:
+        return line.split(between)
+    if not quote:
+        return next(csv.reader([line], delimiter=between, quoting=csv.QUOTE_NONE))
+    return next(csv.reader([line], delimiter=between, quotechar=quote))
+
+
+def first_csv_line(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
+    """Read the first line of a file that is neither blank nor a comment, None if there is none."""
+    path = local_path(uri)
+    if path is None or path.suffix.lower() not in _PLAIN or "linesep" in options:
+        return _first_line_by_spark(spark, uri, options)
+    try:
+        begin = _begin(path)
+    except (OSError, EOFError):
+        return None  # the query that reads it reports the error
+    lines = begin.decode("utf-8-sig", errors="replace").replace("\r", "\n").split("\n")
+    return next((line for line in lines if _is_told(line, options.get("comment"))), None)
+
+
+def _begin(path: Path) -> bytes:
+    match path.suffix.lower():
+        case ".gz":
+            with gzip.open(path) as file:
+                return file.read(_LONGEST)
+        case ".bz2":
+            with bz2.open(path) as file:
+                return file.read(_LONGEST)
+        case _:
+            with path.open("rb") as file:
+                return file.read(_LONGEST)
+
+
+def _is_told(line: str, comment: str | None) -> bool:
+    return bool(line.strip()) and not (comment and line.startswith(comment))
+
+
+def _first_line_by_spark(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
+    by_line = {"lineSep": options["linesep"]} if "linesep" in options else {}
+    lines = spark.read.format("text").options(**checksum_options(uri), **by_line).load(path_for_reader(uri))
+    return next((row.value for row in lines.take(100) if _is_told(row.value, options.get("comment"))), None)
+
 
 _LONGEST_SIGN: Final = 16
 

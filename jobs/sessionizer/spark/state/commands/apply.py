@@ -21,9 +21,8 @@ from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_s
 from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.sinks.continuity import half_written_batch
-from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
+from sessionizer.spark.sinks.examine import examine, half_written_batch
+from sessionizer.spark.sinks.tables import have_tables, require_own_tables_fit
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents

@@ -10,9 +10,8 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
-from sessionizer.spark.ingest.expressions import check_type, require_keepable, require_type
+from sessionizer.spark.ingest.expressions import check_type, normalize_type, require_keepable, require_type
 from sessionizer.spark.ingest.guard import INTEGERS
-from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.trying import try_expression
 

@@ -16,11 +16,11 @@ from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
-from sessionizer.core.key_group.decided import decide_rows
-from sessionizer.core.wire import rows
+from sessionizer.core.key_group.table_rows import decide_rows
+from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
-from sessionizer.core.wire.group_labels import group_numbers
-from sessionizer.core.wire.tombstones import decode_log
+from sessionizer.core.wire.codec import decode_log
+from sessionizer.core.wire.schema import group_numbers
 from sessionizer.errors import MigrationRefused, UnfaithfulState
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -32,7 +32,7 @@ from sessionizer.migrations.graph import bring_to
 from sessionizer.migrations.pending import record_applied
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.query.group_rows import Output
+from sessionizer.spark.query.processor import Output
 from sessionizer.spark.state.emitted_rows import admissions_in, count_by_kind, select_open_events, tabulate_output
 from sessionizer.spark.state.group_logs import whole_logs
 from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far

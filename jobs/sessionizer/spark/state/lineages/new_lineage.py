@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.batch_logs import next_watermark
 from sessionizer.checkpoint.file_lists import write_start_position
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.key_group.open_in_group import OpenInGroup
-from sessionizer.core.wire import rows
+from sessionizer.core.key_group.group_load import OpenInGroup
+from sessionizer.core.wire import schema as rows
 from sessionizer.counts import count_text
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree
@@ -25,7 +25,7 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.session import temporary_settings
-from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import FirstLog, digest_blobs, keep_logs
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, pack_events
 from sessionizer.spark.state.open_events import (

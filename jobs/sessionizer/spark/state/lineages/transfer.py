@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
 from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations, read_applied
-from sessionizer.spark.sinks.continuity import half_written_batch
+from sessionizer.spark.sinks.examine import half_written_batch
 from sessionizer.spark.state.open_events import describe_state, read_state_timeouts, reading_state
 from sessionizer.state.lineages.state_transfer import StateTransfer, records_beside, unread_punctuations
 

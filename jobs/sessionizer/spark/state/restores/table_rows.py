@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from sessionizer.counts import count_text
 from sessionizer.errors import DataAway, RowsGone, RowsLeft
 from sessionizer.home.names import is_identifier
-from sessionizer.spark.failures.query_failure import store_failure
-from sessionizer.spark.failures.retries import retry_conflicts
+from sessionizer.spark.failures.query_failure import retry_conflicts, store_failure
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.internals.java_errors import JavaError, java_message

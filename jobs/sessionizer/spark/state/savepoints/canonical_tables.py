@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
+from sessionizer.core.key_group.contents import would_be_schema, would_be_sessions
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, TIMEOUTS

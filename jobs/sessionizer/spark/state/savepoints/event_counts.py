@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
-from sessionizer.core.wire.rows import INITIAL
-from sessionizer.core.wire.tombstones import decode_log
+from sessionizer.core.wire.codec import decode_log
+from sessionizer.core.wire.schema import INITIAL
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import log_row, whole_logs
 from sessionizer.spark.state.open_events import iterate_logs, log_blobs
 from sessionizer.spark.state.savepoints.canonical_tables import has_table, read_saved_logs, savepoint_table

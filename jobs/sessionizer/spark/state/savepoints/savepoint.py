@@ -14,7 +14,7 @@ from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import jvm_version
-from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.spark.sinks.write import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import number_groups, whole_logs
 from sessionizer.spark.state.open_events import describe_state, open_events_of, read_state_timeouts, reading_state
 from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, savepoint_table
