@@ -10,7 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.health.verdict import SEVERITY
+from sessionizer.fleet.finding import SEVERITY
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify_from_triggerer
@@ -24,7 +24,7 @@ from sessionizer_airflow.supervision.watch import look_at
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sessionizer.fleet.health.verdict import StreamHealth
+    from sessionizer.fleet.finding import StreamHealth
 
 POLL_SECONDS = 2.0
 HEALTH_EVERY_MS = 5_000

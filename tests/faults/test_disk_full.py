@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined
 from support.faults.small_disk import fill

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import QueryInterrupted
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.home.roots import uri_of
 from support.processes.driver_process import DriverProcess, run_to_end

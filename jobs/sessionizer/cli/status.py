@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -17,13 +16,13 @@ from sessionizer.cli.terminal import say, this_command_line
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import describe_duration, epoch_ms, moment_text
 from sessionizer.home.control_store import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.control.status.driver_status import DriverStatus
@@ -42,16 +41,6 @@ _COLOURS_OF_HEALTH: Final = {
     HealthWord.HEALTHY: "green", HealthWord.WARNING: "cyan", HealthWord.UNKNOWN: "yellow",
     HealthWord.DEGRADED: "yellow", HealthWord.DOWN: "red",
 }  # fmt: skip
-_TOLD_ELSEWHERE: Final = frozenset(
-    {
-        "starting", "stopping", "restarting", "unreadable", "damaged_record", "invalid_spec", "orphan", "silent",
-        "not_stopped", "waiting", "backing_off", "no_progress", "given_up", "command", "stuck_command", "canary",
-        "canary_failed",
-    }
-)  # fmt: skip
-"""Rules of findings that the column of the state or another line tells."""
-_TOLD_OF_BROKEN_SPEC: Final = frozenset({"starting", "stopping", "restarting", "unreadable", "invalid_spec"})
-"""The same for a stream with a broken spec, whose advice tells only of the spec."""
 _WIDTH_OF_A_FILE: Final = 200
 
 
@@ -87,35 +76,17 @@ def status(
 
 
 def _lines(view: StreamView) -> list[str]:
-    """Return the facts for which no column has room."""
-    lines = [line for line in (view.running, view.advice, view.stopped_line, view.operation_line) if line]
-    lines += _findings(view)
+    """Return the findings, and the facts for which no column has room."""
+    lines = [*(finding.line for finding in view.health.findings), *view.notes]
     if view.other_python is not None:
         lines.append(f"its driver was started by {view.other_python} ({RELEASES_VARIABLE})")
     if view.bundle is not None:
         lines.append(f"runs with DAG bundle {view.bundle}")
-    lines += view.damage_lines
-    if view.drain is not None and view.drain.is_over:
-        lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
-    if view.canary_line is not None:
-        lines.append(view.canary_line)
-    if view.late_backlog is not None:
-        lines.append(view.late_backlog)
     lines += [f"excludes from its source: {each}" for each in view.excluded_ranges]
     lines += [f"rows changed by another writer: {change}" for change in view.table_changes]
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines
-
-
-def _findings(view: StreamView) -> Iterator[str]:
-    """Yield the findings on its health that no other line tells. A remedy is told once."""
-    told = _TOLD_ELSEWHERE if view.problem is None else _TOLD_OF_BROKEN_SPEC
-    for finding in view.health.findings:
-        repeats = finding.what_to_do == view.advice
-        if finding.rule in told or (finding.rule == "no_driver" and repeats):
-            continue
-        yield replace(finding, what_to_do="").line if repeats else finding.line
 
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:

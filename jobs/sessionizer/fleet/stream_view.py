@@ -1,32 +1,38 @@
-"""View of one stream: its file, its state, its problems and their remedies. ``streams`` makes it."""
+"""View of one stream: the facts that were read of it at a moment, and what follows from them. ``streams`` reads it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.status.driver_status import State
+from sessionizer.control.timeouts import Timeouts
 from sessionizer.errors import DamagedFile
-from sessionizer.fleet.actions import Action, find_actions
-from sessionizer.fleet.health.judge import judge_health
-from sessionizer.fleet.health.verdict import StreamHealth
+from sessionizer.fleet.driver_rules import ACTED_WITHIN_MS, describe_end, has_given_up
+from sessionizer.fleet.finding import Action, Part, StreamHealth
+from sessionizer.fleet.judge import judge_health
+from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
 from sessionizer.home.clock import moment_text
-from sessionizer.home.names import Verb, dag_id, name_process
+from sessionizer.home.names import Verb, dag_id
+from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.history.sample import Sample
+    from sessionizer.control.records.airflow_records import Health, PauseRecord, SupervisionRecord, WatchRecord
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
-    from sessionizer.fleet.health.facts import HealthFacts
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.active import Lineage
     from sessionizer.lineage.canary.canary_record import CanaryRecord
     from sessionizer.lineage.drained import DrainRecord
     from sessionizer.state.lineages.table_changes import TableChange
     from sessionizer.stream_spec.decisions import Change
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""
@@ -34,53 +40,63 @@ INVALID: Final = "INVALID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamView:
-    """A stream that has a spec file (``specified``), or a home, or both.
+    """A stream at ``now`` (epoch ms) that has a spec file (``specified``), or a home, or both.
 
-    ``driver`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
-    remedy, if there is a problem. ``changes``: the differences of its file from the spec that it runs by. ``running``:
-    a line about the batch under way, if it takes long. ``waiting``: the upgrade that waits, and ``waiting_line`` what
-    becomes of it. ``drain``: the record that its sessions are closed for good. ``canary``: that of its lineage, if a
-    verb made the lineage. ``canary_line``: the state of the canary, and the remedy if it failed. ``unfinished``: the
-    command that has the stream and is not over. ``excluded_ranges``: those of its source, in words. ``damages``: of its
-    records. ``last_operation``: the newest one. ``operation_line``: its failure if it failed lately, or the rollback
-    that it was if a canary asked for it. ``table_changes``: changes of its tables by others. ``late_backlog``: too many
-    rows of its first batches came late, and the remedy. ``bundle``: DAG bundle of its lineage's newest driver.
-    ``facts``: those that it is judged by.
+    ``problem``: the error of its spec, or why its home cannot be read. ``driver`` is None then.
+
+    Records that change with commands and starts: ``operations``, the ``lineage`` and the ``bundle`` of its newest
+    driver (None if it never ran), the ``drain``, the ``canary`` if a verb made the lineage, ``excluded_ranges`` of its
+    source in words, ``table_changes`` by others, ``damages`` of records, ``changes`` of its file from the spec that it
+    runs by, the upgrade that is ``waiting``.
+
+    All others change with batches and looks. ``unfinished``: the command that has the stream. ``canary_line``: where
+    the canary stands. ``returned_for``: why the lineage had failed that the newest operation left. ``late_backlog``:
+    too many rows of its first batches came late. ``samples`` are of the last minutes. ``free_bytes``: the room on the
+    fullest ``disk`` that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
+    record of the history (epoch ms), both None without scheduled savepoints. ``noted``: what Airflow has noted lately
+    of its DAGs. ``looks``: those of its supervisor. ``has_watched_spec``: whether the file by which the newest
+    ``watch`` supervised it is still there, None if that is unknown.
     """
 
     name: str
-    home: StreamHome | None
+    now: int = 0
+    home: StreamHome | None = None
+    spec: StreamSpec | None = None
     specified: bool = True
     problem: SessionizerError | None = None
-    driver: DriverStatus | None = None
-    supervision: SupervisionRecord | None = None
-    advice: str | None = None
-    changes: tuple[Change, ...] = ()
-    waiting: WaitingUpgrade | None = None
-    waiting_line: str | None = None
-    running: str | None = None
+
+    operations: tuple[OperationRecord, ...] = ()
+    lineage: Lineage | None = None
+    bundle: str | None = None
     drain: DrainRecord | None = None
     canary: CanaryRecord | None = None
-    canary_line: str | None = None
     excluded_ranges: tuple[str, ...] = ()
     table_changes: tuple[TableChange, ...] = ()
-    unfinished: UnfinishedOperation | None = None
     damages: tuple[SessionizerError, ...] = ()
-    last_operation: OperationRecord | None = None
-    operation_line: str | None = None
+    changes: tuple[Change, ...] = ()
+    waiting: WaitingUpgrade | None = None
+
+    driver: DriverStatus | None = None
+    supervision: SupervisionRecord | None = None
+    unfinished: UnfinishedOperation | None = None
+    canary_line: str | None = None
+    returned_for: str | None = None
     late_backlog: str | None = None
-    bundle: str | None = None
-    facts: HealthFacts | None = None
+    samples: tuple[Sample, ...] = ()
+    free_bytes: int | None = None
+    disk: str = ""
+    saved_at: int | None = None
+    history_since: int | None = None
+    noted: PauseRecord | None = None
+    looks: Health | None = None
+    watch: WatchRecord | None = None
+    has_watched_spec: bool | None = None
+    limits: Timeouts = field(default_factory=Timeouts)
 
     @property
     def health(self) -> StreamHealth:
         """Its word, and why."""
-        return judge_health(self.facts) if self.facts else StreamHealth()
-
-    @property
-    def actions(self) -> tuple[Action, ...]:
-        """The actions that it takes now."""
-        return find_actions(self.facts) if self.facts else ()
+        return judge_health(self)
 
     @property
     def seen(self) -> DriverStatus | None:
@@ -104,14 +120,56 @@ class StreamView:
         return str(self.seen.state) if self.seen else INVALID
 
     @property
-    def other_python(self) -> str | None:
-        """The Python of another release that its newest driver was launched with. None for the default one."""
-        return self.driver.launch.python if self.driver is not None and self.driver.launch is not None else None
+    def pending(self) -> OperationRecord | None:
+        """The operation that is not over."""
+        return next((record for record in self.operations if record.outcome is None), None)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the stream is over."""
+        return self.drain is not None and self.drain.is_over
+
+    @property
+    def draining_since(self) -> int | None:
+        """The beginning of a drain that is not over (epoch ms)."""
+        return self.drain.begun_at if self.drain is not None and not self.drain.is_over else None
+
+    @property
+    def save_every_ms(self) -> int | None:
+        """Milliseconds between scheduled savepoints."""
+        return self.spec.savepoints.every_ms if self.spec else None
+
+    @property
+    def paused(self) -> bool:
+        """Whether Airflow's DAG of its supervision is paused."""
+        return self.noted is not None and self.noted.paused
+
+    @property
+    def taken(self) -> str:
+        """The name of an asset of the stream that another DAG has in Airflow, empty if none."""
+        return self.noted.taken if self.noted else ""
+
+    @property
+    def looked_at(self) -> int | None:
+        """The last look of a supervisor (epoch ms)."""
+        return self.looks.looked_at if self.looks else None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a supervisor has looked at it lately."""
+        return self.looked_at is not None and self.now - self.looked_at <= ACTED_WITHIN_MS
+
+    @property
+    def has_supervisor(self) -> bool:
+        """Whether a supervisor in Airflow starts the next driver. After a command its records tell of no launch."""
+        is_launched = self.driver is not None and self.driver.launch is not None
+        return self.supervision is not None or is_launched or self.is_watched
 
     @property
     def is_orphan(self) -> bool:
         """Whether its driver runs without a spec: the file was renamed, or removed. A command needs none."""
-        return not self.specified and self.unfinished is None and self.owner.state.is_live
+        is_live = self.driver is not None and self.driver.owner.state.is_live
+        return not self.specified and self.unfinished is None and is_live
 
     @property
     def is_listed(self) -> bool:
@@ -119,31 +177,87 @@ class StreamView:
         return self.specified or self.is_orphan or self.unfinished is not None
 
     @property
-    def damage_lines(self) -> list[str]:
-        """Line for each damaged record, with the remedy."""
-        return [f"{error} → {remedy_for(error)}" for error in self.damages]
+    def other_python(self) -> str | None:
+        """The Python of another release that its newest driver was launched with. None for the default one."""
+        return self.driver.launch.python if self.driver is not None and self.driver.launch is not None else None
 
     @property
     def exit_code(self) -> int:
         """Exit code of ``status`` because of this stream: not 0 if a record that it needs is lost."""
-        lost = [error for error in (self.problem, *self.damages) if isinstance(error, DamagedFile)]
-        if lost:
-            return DamagedFile.exit_code
-        return DamagedFile.exit_code if self.seen is not None and self.seen.damage else 0
+        is_lost = any(isinstance(error, DamagedFile) for error in (self.problem, *self.damages))
+        return DamagedFile.exit_code if is_lost or (self.seen is not None and self.seen.damage) else 0
 
     @property
-    def orphan_line(self) -> str:
-        """Line about an orphan and its remedy, for users."""
-        lease = self.owner.lease
-        process = f" (pid {lease.pid} on {lease.host})" if lease else ""
-        return (
-            f"{name_process(self.owner.uid)}{process} of stream {self.name} runs, but no spec describes it (renamed or "
-            f"removed?): run `{self.stop_command}`, or put the spec back"
-        )
+    def actions(self) -> tuple[Action, ...]:
+        """The requests that would not be refused at once, and that change something.
+
+        A stream that a command has takes a stop, which follows the command. A stream that is drained takes only a way
+        back to a state before.
+        """
+        seen, lineage = self.driver, self.lineage
+        if seen is None:
+            return ()
+        is_free, has_run = self.unfinished is None, lineage is not None
+        is_steered = self.problem is None and not self.is_orphan and not self.is_drained  # else it has no such DAG
+        takes = {
+            Action.START: is_steered and is_free and self._takes_start(seen),
+            Action.STOP: is_steered and self._takes_stop(seen),
+            Action.SAVEPOINT: is_free and has_run and not self.is_drained,
+            Action.RESTORE: is_free and has_run,
+            Action.ROLLBACK: is_free and lineage is not None and lineage.parent is not None,
+            Action.PROMOTE: is_free and self.has_canary and not self.is_drained,
+            Action.UPGRADE: is_free and has_run and not self.is_drained,
+        }
+        return tuple(action for action, is_taken in takes.items() if is_taken)
+
+    def _takes_start(self, seen: DriverStatus) -> bool:
+        """Whether a start changes something: no supervisor follows the desired state by itself."""
+        if seen.desired.state is DesiredState.STOPPED:
+            return True
+        if seen.state.is_live:
+            return self.paused and seen.launch is not None
+        return self.paused or has_given_up(self) or not self.is_watched
+
+    def _takes_stop(self, seen: DriverStatus) -> bool:
+        """Whether a stop changes something: a driver runs, or is wanted by a user or a supervisor."""
+        if seen.desired.state is DesiredState.STOPPED:
+            return False
+        return seen.state.is_live or bool(seen.desired.at) or self.supervision is not None or seen.launch is not None
 
     @property
-    def stopped_line(self) -> str | None:
-        """Line about a stream that a user has stopped: who, when, why, and how to start it. None for any other."""
+    def has_canary(self) -> bool:
+        """Whether its lineage is a canary that is neither promoted nor left."""
+        return self.canary is not None and not self.canary.is_settled
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines about facts that need no judgement."""
+        seen = self.driver
+        lines = [
+            seen.under_way if seen is not None and seen.state.is_live else None,
+            self._describe_end(),
+            self._describe_stop(),
+            describe_abandoned(self.operations, self.now)
+            or describe_automatic_rollback(self.operations, self.returned_for, self.now),
+            f"drained: over since {self.drain.moment}, batch {self.drain.batch_id}"
+            if self.drain is not None and self.drain.is_over
+            else None,
+            self.canary_line if self.canary is not None and self.canary.is_settled else None,
+        ]
+        return [redact(line) for line in lines if line]
+
+    def _describe_end(self) -> str | None:
+        """Say how its driver ended, if no finding says so."""
+        seen = self.driver
+        if seen is None or seen.state not in {State.FAILED, State.VANISHED} or has_given_up(self):
+            return None
+        if any(each.rule.part is Part.DRIVER for each in self.health.findings):
+            return None
+        said, how = describe_end(self, seen)
+        return f"its driver has {seen.state.lower()}: {said} → {how}"
+
+    def _describe_stop(self) -> str | None:
+        """Name the user who has stopped it, the time and the reason, and how to start it."""
         desired = self.driver.desired if self.driver is not None and self.driver.is_as_desired else None
         if desired is None or desired.state is not DesiredState.STOPPED or not desired.at:
             return None
@@ -154,31 +268,25 @@ class StreamView:
         how = f"run {dag_id(self.name, Verb.START)} and {unpause}, or without Airflow `sessionizer run {self.name}`"
         return f"stopped by {desired.by} at {moment_text(desired.at)}{why}. To start it: {how}"
 
-    @property
-    def stop_command(self) -> str:
-        """Command that ends its driver, at a batch boundary."""
-        return f"sessionizer stop {self.name}"
-
     def to_json(self) -> dict[str, Any]:
         """Return the view as JSON."""
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
-        changes = [asdict(change) for change in self.changes]
-        drained = self.drain.to_json() if self.drain else None
-        said = {
-            "advice": self.advice,
-            "spec_changes": changes,
-            "drained": drained,
+        damage = [f"{error} → {remedy_for(error)}" for error in self.damages]
+        return {
+            "stream": self.name,
+            **observed,
+            "spec_changes": [asdict(change) for change in self.changes],
+            "drained": self.drain.to_json() if self.drain else None,
             "left_out": list(self.excluded_ranges),
+            "operation": self.unfinished.to_json() if self.unfinished else None,
+            "last_operation": self.operations[-1].to_json() if self.operations else None,
+            "damage": [*observed.get("damage", ()), *damage],
+            "table_changes": [change.to_json() for change in self.table_changes],
+            "trial": self.canary.to_json() if self.canary else None,
+            "waiting_upgrade": self.waiting.to_json() if self.waiting else None,
+            "python": self.other_python,
+            "bundle": self.bundle,
+            "health": self.health.to_json(),
+            "actions": [*map(str, self.actions)],
+            "notes": self.notes,
         }
-        said["operation"] = self.unfinished.to_json() if self.unfinished else None
-        said["last_operation"] = self.last_operation.to_json() if self.last_operation else None
-        said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
-        said["table_changes"] = [change.to_json() for change in self.table_changes]
-        said["trial"] = self.canary.to_json() if self.canary else None
-        said["waiting_upgrade"] = self.waiting.to_json() if self.waiting else None
-        said["python"] = self.other_python
-        said["late_backlog"] = self.late_backlog
-        said["bundle"] = self.bundle
-        said["health"] = self.health.to_json()
-        said["actions"] = [*map(str, self.actions)]
-        return {"stream": self.name, **observed, **said}

@@ -1,56 +1,136 @@
-"""Views of all streams: the one place that gathers the facts about them. Light: small files, no Spark."""
+"""Views of all streams: the one place that reads the facts about them. Light: small files, no Spark."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.table import remedy_for
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE
+from sessionizer.control.history.files import KEPT_MS, oldest_record, read_history, read_marks
+from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, SUPERVISION_FILE, WATCH_FILE
+from sessionizer.control.records.desired_state import read_desired
+from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.status.read_status import read_status
-from sessionizer.control.status.unfinished_operation import read_unfinished, read_unfinished_of
+from sessionizer.control.status.unfinished_operation import read_unfinished_of
 from sessionizer.control.timeouts import read_configured_timeouts
-from sessionizer.deployment.waiting import what_follows
-from sessionizer.errors import DuplicateStream, SessionizerError, UnforeseenContent, UnknownStream
-from sessionizer.fleet.advice import advice_on
-from sessionizer.fleet.health.facts import has_looked
-from sessionizer.fleet.operation_words import describe_abandoned, describe_automatic_rollback
-from sessionizer.fleet.read_facts import looked_at, read_facts
-from sessionizer.fleet.stream_records import read_records
+from sessionizer.deployment.running_spec import pending_changes
+from sessionizer.deployment.waiting import find_waiting
+from sessionizer.errors import DamagedFile, DuplicateStream, SessionizerError, UnforeseenContent, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import store_at
+from sessionizer.home.home_identity import identity_file
+from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.lineage.active import read_lineage
+from sessionizer.lineage.active import LINEAGE_FILE, examine_active, read_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer.lineage.canary.canary_watch import canary_failure, standing_line
-from sessionizer.lineage.canary.judge import CanaryOutcome, late_backlog_line
+from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
+from sessionizer.lineage.canary.canary_watch import standing_line
+from sessionizer.lineage.canary.judge import describe_late_backlog
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
+from sessionizer.lineage.drained import DRAINED_FILE, examine_drain
+from sessionizer.lineage.excluded_ranges import examine_excluded_ranges, read_excluded_ranges
+from sessionizer.lineage.fingerprint import read_fingerprint
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
+from sessionizer.state.lineages.origin import ORIGIN_FILE
+from sessionizer.state.lineages.table_changes_record import changes_of_active
 from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, load_stream, spec_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
-    from sessionizer.fleet.stream_records import StreamRecords
-    from sessionizer.lineage.canary.canary_record import CanaryRecord
+    from sessionizer.control.records.airflow_records import WatchRecord
+    from sessionizer.home.record_file import RecordFile
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 log = logging.getLogger(__name__)
+WINDOW_MS: Final = 15 * MINUTE
+"""Milliseconds of history that the rules look at."""
+PAUSE_KNOWN_MS: Final = 15 * MINUTE
+"""Milliseconds for which Airflow's note on a stream's DAGs counts. It is made every five minutes."""
+GONE: Final = "the file is gone"
+
+
+def read_records(home: StreamHome, spec: StreamSpec) -> StreamView:
+    """Read the records of the stream of ``spec`` that change with commands and starts.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
+    fingerprint = examine_active(home, read_fingerprint)
+    view = StreamView(
+        name=spec.name,
+        home=home,
+        spec=spec,
+        operations=tuple(read_operations(home)),
+        lineage=LINEAGE_FILE.of(home).read(),
+        bundle=fingerprint.bundle if fingerprint else None,
+        drain=examine_drain(home),
+        canary=examine_canary(home),
+        excluded_ranges=tuple(examine_excluded_ranges(home).lines()),
+        table_changes=changes_of_active(home),
+        damages=tuple(_find_damages(home)),
+    )
+    if view.pending is not None or view.is_drained:  # an upgrade or an apply would be refused
+        return view
+    return replace(view, changes=pending_changes(home, spec), waiting=find_waiting(home, spec))
+
+
+def _find_damages(home: StreamHome) -> Iterator[SessionizerError]:
+    """Yield an error for each damaged record that the stream's driver needs. Opens no data. Raises nothing."""
+    yield from _failure_of(lambda: read_desired(home))
+    yield from _failure_of(lambda: read_operations(home))
+    try:
+        record = read_lineage(home)
+    except SessionizerError as error:
+        yield error
+        return
+    if record is None:
+        return
+    # with another id its tables would count as another home's
+    yield from _failure_of(partial(_require, identity_file(home.control_base), missed=True))
+    for read in _reads(home, record.lineage):
+        yield from _failure_of(read)
+
+
+def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
+    """Yield a function that reads each record of the lineage.
+
+    A file that every lineage has is missed once the lineage has run.
+    """
+    files = home.lineage(lineage)
+    origin = ORIGIN_FILE.of(home, lineage)
+    has_run = any(store_at(path).exists() for path in (files.batches, files.open_sessions, origin.path))
+    for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
+        yield partial(_require, file, missed=has_run)
+    yield DRAINED_FILE.of(home, lineage).require
+    yield lambda: read_excluded_ranges(home, lineage)
+    yield lambda: read_canary(home, lineage)
+    yield origin.require
+
+
+def _require(file: RecordFile[Any], *, missed: bool) -> None:
+    if file.require() is None and missed:
+        raise DamagedFile(uri_of(file.path), GONE)
+
+
+def _failure_of(read: Callable[[], object]) -> Iterator[SessionizerError]:
+    try:
+        read()
+    except SessionizerError as error:
+        yield error
 
 
 def all_streams(
     platform: Path,
     specs: Path,
     load: Callable[[Path], StreamSpec] = load_stream,
-    read: Callable[[StreamHome, StreamSpec], StreamRecords] = read_records,
+    read: Callable[[StreamHome, StreamSpec], StreamView] = read_records,
 ) -> Iterator[StreamView]:
     """Yield the streams with a file in the folder ``specs``, by name, then the streams that only have a home.
 
@@ -80,7 +160,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     named = [file for file in files if file.stem == name]
     if named:
         return _isolate(name, partial(_view_files, name, named, platform, load_stream, read_records))
-    view = _isolate(name, partial(view_home, StreamHome.of(platform, name)))
+    view = _isolate(name, lambda: view_home(StreamHome.of(platform, name)))
     if not view.is_listed:
         raise UnknownStream(name, {file.stem for file in files})
     return view
@@ -105,117 +185,23 @@ def _isolate(name: str, view: Callable[[], StreamView]) -> StreamView:
     try:
         return view()
     except SessionizerError as error:
-        return view_problem(name, error)
+        return _view_problem(name, error)
     except Exception as error:
         log.warning("stream %s cannot be shown", name, exc_info=error)
-        return view_problem(name, UnforeseenContent(name, error))
+        return _view_problem(name, UnforeseenContent(name, error))
 
 
-def view_problem(name: str, error: SessionizerError) -> StreamView:
+def _view_problem(name: str, error: SessionizerError) -> StreamView:
     """Return a stream of which nothing is known but the problem."""
-    blind = StreamView(name=name, home=None, problem=error, advice=f"{error} → {remedy_for(error)}")
-    return replace(blind, facts=read_facts(blind, None, epoch_ms()))
+    return StreamView(name=name, now=epoch_ms(), problem=error)
 
 
 def view_spec(
-    spec: StreamSpec, platform: Path, read: Callable[[StreamHome, StreamSpec], StreamRecords] = read_records
+    spec: StreamSpec, platform: Path, read: Callable[[StreamHome, StreamSpec], StreamView] = read_records
 ) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
-    home, now = StreamHome.of(platform, spec.name), epoch_ms()
-    driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
-    records = read(home, spec)
-    if not records.takes_changes:
-        records = replace(records, changes=(), waiting=None)
-    operations, canary, waiting = records.operations, records.canary, records.waiting
-    unfinished = read_unfinished_of(home, records.pending, driver.owner, now)
-    view = StreamView(
-        name=spec.name,
-        home=home,
-        driver=driver,
-        supervision=supervision,
-        advice=advice_on(
-            home,
-            driver,
-            supervision,
-            unfinished,
-            supervised=supervision is not None or bool(has_watched_spec(home)),
-            is_watched=has_looked(looked_at(home), now),
-            is_drained=records.is_drained,
-        ),
-        changes=records.changes,
-        waiting=waiting,
-        waiting_line=what_follows(waiting, spec.upgrades, now) if waiting else None,
-        running=driver.under_way if driver.state.is_live else None,
-        drain=records.drain,
-        canary=canary,
-        canary_line=_canary_line(home, canary) if canary else None,
-        excluded_ranges=records.excluded_ranges,
-        table_changes=records.table_changes,
-        unfinished=unfinished,
-        damages=records.damages,
-        last_operation=operations[-1] if operations else None,
-        operation_line=describe_abandoned(operations, now) or _returned_line(home, operations, now),
-        late_backlog=_late_backlog(home, now),
-        bundle=records.bundle,
-    )
-    return replace(view, facts=read_facts(view, spec, now))
-
-
-def _returned_line(home: StreamHome, operations: Sequence[OperationRecord], now: int) -> str | None:
-    try:
-        canary = read_canary(home, operations[-1].lineage_from) if operations and operations[-1].lineage_from else None
-    except SessionizerError:  # the line of damages names the file
-        canary = None
-    return describe_automatic_rollback(operations, canary.course.reason if canary else None, now)
-
-
-def _late_backlog(home: StreamHome, now: int) -> str | None:
-    try:
-        lineage = read_lineage(home)
-        if lineage is None:
-            return None
-        return late_backlog_line(home.name, lineage, BatchLog(home.lineage(lineage.lineage).batches).first, now)
-    except SessionizerError:  # the advice reports a damaged file
-        return None
-
-
-def _canary_line(home: StreamHome, canary: CanaryRecord) -> str:
-    """Describe the state of the canary. For a failed one, add the remedy."""
-    try:
-        line = standing_line(canary, BatchLog(home.lineage(canary.lineage).batches).life)
-    except SessionizerError as error:
-        return f"the figures of its canary are unknown: {error}"
-    return f"{line} → {remedy_for(canary_failure(home, canary))}" if canary.outcome is CanaryOutcome.FAILED else line
-
-
-def view_home(home: StreamHome) -> StreamView:
-    """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
-    now = epoch_ms()
-    driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
-    unfinished = _unfinished(home, driver, now)
-    view = StreamView(
-        name=home.name,
-        home=home,
-        specified=bool(has_watched_spec(home)),
-        driver=driver,
-        supervision=supervision,
-        advice=advice_on(home, driver, supervision, unfinished, supervised=False) if unfinished else None,
-        unfinished=unfinished,
-    )
-    if view.is_orphan:
-        view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
-    return replace(view, facts=read_facts(view, None, now))
-
-
-def has_watched_spec(home: StreamHome) -> bool | None:
-    """Return whether the spec by which Airflow watched the stream last is still where it was.
-
-    None if that is not known: Airflow never watched it, or the folder of its specs is not on this machine.
-    """
-    watch = WATCH_FILE.of(home).read()
-    if watch is None or watch.streams is None or not Path(watch.streams).is_dir():
-        return None
-    return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
+    home = StreamHome.of(platform, spec.name)
+    return _observe(home, read(home, spec))
 
 
 def _view_files(
@@ -223,7 +209,7 @@ def _view_files(
     files: list[Path],
     platform: Path,
     load: Callable[[Path], StreamSpec],
-    read: Callable[[StreamHome, StreamSpec], StreamRecords],
+    read: Callable[[StreamHome, StreamSpec], StreamView],
 ) -> StreamView:
     """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver.
 
@@ -234,31 +220,109 @@ def _view_files(
             raise DuplicateStream(name, files)
         return view_spec(load(files[0]), platform, read)
     except SessionizerError as error:
-        told = f"{error} → {remedy_for(error)}"
         try:
             home = StreamHome.of(platform, name)
-            now = epoch_ms()
-            driver, supervision = _driver(home, now), SUPERVISION_FILE.of(home).read()
+            return _observe(home, StreamView(name=name, home=home, problem=error))
         except SessionizerError as unseen:
-            return view_problem(name, unseen)
-        view = StreamView(
-            name=name,
-            home=home,
-            problem=error,
-            driver=driver,
-            supervision=supervision,
-            advice=told,
-            unfinished=_unfinished(home, driver, now),
-        )
-        return replace(view, facts=read_facts(view, None, now))
+            return _view_problem(name, unseen)
 
 
-def _unfinished(home: StreamHome, driver: DriverStatus, now: int) -> UnfinishedOperation | None:
-    """Return the command that has a stream without a spec that can be read. None also if its record is damaged."""
+def view_home(home: StreamHome) -> StreamView:
+    """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
+    return _observe(home, StreamView(name=home.name, home=home, specified=bool(has_watched_spec(home))))
+
+
+def _observe(home: StreamHome, view: StreamView) -> StreamView:
+    """Add what changes with batches and looks. Raises DamagedFile, ControlUnreachable, InvalidSpec for a limit."""
+    now, limits = epoch_ms(), read_configured_timeouts()
+    driver, watch, noted = read_status(home, now, limits), WATCH_FILE.of(home).read(), PAUSE_FILE.of(home).read()
+    view = replace(
+        view,
+        now=now,
+        limits=limits,
+        driver=driver,
+        supervision=SUPERVISION_FILE.of(home).read(),
+        watch=watch,
+        has_watched_spec=_has_watched_spec(home.name, watch),
+        noted=noted if noted is not None and now - noted.at <= PAUSE_KNOWN_MS else None,
+        looks=HEALTH_FILE.of(home).read(),
+        lineage=view.lineage or LINEAGE_FILE.of(home).read(),
+        canary_line=_canary_line(home, view),
+        returned_for=_returned_for(home, view),
+        late_backlog=_late_backlog(home, now) if view.spec else None,
+        **_read_past(home, now, saves=view.save_every_ms is not None),
+    )
+    try:
+        pending = view.pending if view.spec else pending_operation(home)
+        return replace(view, unfinished=read_unfinished_of(home, pending, driver.owner, now))
+    except SessionizerError:
+        if view.spec:
+            raise
+        return view
+
+
+def _read_past(home: StreamHome, now: int, *, saves: bool) -> dict[str, Any]:
+    """Return the facts of the view about the last minutes, the disk, and the savepoints if the stream ``saves`` any."""
+    rooms = [(free, str(each)) for each in (home.control, home.data) if (free := _free_bytes(each)) is not None]
+    free, disk = min(rooms, default=(None, ""))
+    past: dict[str, Any] = {"free_bytes": free, "disk": disk}
+    with suppress(OSError):
+        past["samples"] = read_history(home, now - WINDOW_MS, now, with_marks=False).samples
+    if saves:
+        past["history_since"] = oldest_record(home)
+        with suppress(OSError):
+            marks = read_marks(home, now - KEPT_MS, now)
+            past["saved_at"] = max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None)
+    return past
+
+
+def _free_bytes(folder: object) -> int | None:
+    """Return the room on the disk of a folder. None for a store, and for a folder that does not exist."""
+    if not isinstance(folder, Path):
+        return None
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else None
+
+
+def _canary_line(home: StreamHome, view: StreamView) -> str | None:
+    """Describe the state of the canary."""
+    if view.canary is None:
+        return None
+    try:
+        return standing_line(view.canary, BatchLog(home.lineage(view.canary.lineage).batches).life)
+    except SessionizerError as error:
+        return f"the figures of its canary are unknown: {error}"
+
+
+def _returned_for(home: StreamHome, view: StreamView) -> str | None:
+    """Return why the lineage had failed that the newest operation left. None also if its record is damaged."""
+    left = view.operations[-1].lineage_from if view.operations else None
     with suppress(SessionizerError):
-        return read_unfinished(home, driver.owner, now)
+        canary = read_canary(home, left) if left else None
+        return canary.course.reason if canary else None
     return None
 
 
-def _driver(home: StreamHome, now: int) -> DriverStatus:
-    return read_status(home, now, read_configured_timeouts())
+def _late_backlog(home: StreamHome, now: int) -> str | None:
+    with suppress(SessionizerError):  # a finding tells of a damaged file
+        lineage = read_lineage(home)
+        if lineage is not None:
+            return describe_late_backlog(lineage, BatchLog(home.lineage(lineage.lineage).batches).first, now)
+    return None
+
+
+def has_watched_spec(home: StreamHome) -> bool | None:
+    """Return whether the spec by which Airflow watched the stream last is still where it was.
+
+    None if that is not known: Airflow never watched it, or the folder of its specs is not on this machine.
+    """
+    return _has_watched_spec(home.name, WATCH_FILE.of(home).read())
+
+
+def _has_watched_spec(name: str, watch: WatchRecord | None) -> bool | None:
+    if watch is None or watch.streams is None or not Path(watch.streams).is_dir():
+        return None
+    return any((Path(watch.streams) / f"{name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)

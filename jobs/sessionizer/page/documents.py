@@ -11,7 +11,6 @@ from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.event import CloseReason
 from sessionizer.home.clock import DAY
-from sessionizer.redaction import redact
 from sessionizer.state.lineages.path import BEFORE_THE_FIRST, path_to
 
 if TYPE_CHECKING:
@@ -92,22 +91,21 @@ class Past:
 
 
 def stream_document(view: StreamView, past: Past, now: int, span: int) -> dict[str, Any]:
-    """Return all about a stream: its row, findings, advice, history of ``span`` ms, marks and lineages."""
+    """Return all about a stream: its row, findings, notes, history of ``span`` ms, marks and lineages."""
     every = bucket_ms(span)
-    lines = [view.running, view.advice, view.operation_line, view.canary_line, view.late_backlog, *view.damage_lines]
     return {
         "at": now,
         "every": every,
         "span": span,
         "row": stream_row(view, past.marks, now),
         "findings": [finding.to_json() for finding in view.health.findings],
-        "lines": [redact(line) for line in lines if line],
+        "lines": view.notes,
         "excluded": list(view.excluded_ranges),
         "changes": [str(change.field) for change in view.changes],
         "history": table_of(condense(past.history.samples, every)),
         "marks": [mark.to_json() for mark in past.history.marks],
         "savepoints": [mark.to_json() for mark in past.marks if _is_kept(mark, past.savepoints)],
-        "canary": view.canary is not None and not view.canary.is_settled,
+        "canary": view.has_canary,
         "lineages": lineage_rows(past.lineages, view),
         "operations": [_operation_row(each) for each in reversed(past.operations[-OPERATIONS:])],
     }

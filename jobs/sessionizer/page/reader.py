@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
+from sessionizer.control.records.airflow_records import PauseRecord
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.errors import SessionizerError, UnknownStream
-from sessionizer.fleet.stream_records import StreamRecords, read_records
-from sessionizer.fleet.streams import all_streams, find_view
+from sessionizer.fleet.streams import all_streams, find_view, read_records
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import CachedValue
 from sessionizer.home.data_files import list_entries
@@ -54,9 +54,7 @@ class PageReader:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _fleet: dict[str, Any] = field(default_factory=dict, init=False)
     _specs: dict[Path, tuple[tuple[int, ...], StreamSpec]] = field(default_factory=dict, init=False)
-    _records: dict[str, CachedValue[StreamRecords]] = field(
-        default_factory=lambda: defaultdict(CachedValue), init=False
-    )
+    _records: dict[str, CachedValue[StreamView]] = field(default_factory=lambda: defaultdict(CachedValue), init=False)
 
     def fleet(self) -> dict[str, Any]:
         """Return the table of the fleet, at most ``FRESH_MS`` old. Raises InvalidSpec, ControlUnreachable."""
@@ -114,7 +112,7 @@ class PageReader:
             self._specs[file] = (stamp, spec)
         return spec
 
-    def _read(self, versions: Mapping[str, str]) -> Callable[[StreamHome, StreamSpec], StreamRecords]:
+    def _read(self, versions: Mapping[str, str]) -> Callable[[StreamHome, StreamSpec], StreamView]:
         """Return a reader of a stream's records, beside programs of these ``versions``. It keeps what it read."""
         return lambda home, spec: self._records[home.name].get(lambda: read_records(home, spec), home, spec, versions)
 
@@ -122,8 +120,8 @@ class PageReader:
         """Return the streams, judged by what the host says about their supervisors now."""
         paused = self.read_pauses([view.name for view in views])
         return [
-            replace(view, facts=replace(view.facts, paused=paused[view.name]))
-            if view.name in paused and view.facts is not None
+            replace(view, noted=PauseRecord(paused=paused[view.name], at=view.now, taken=view.taken))
+            if view.name in paused
             else view
             for view in views
         ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from sessionizer.fleet.health.verdict import StreamHealth
+    from sessionizer.fleet.finding import StreamHealth
     from sessionizer_airflow.alerting.alert import Alert
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from sessionizer.control.records.airflow_records import (
 )
 from sessionizer.deployment.running_spec import describe_change
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.fleet.health.supervision_rules import judge_asset
+from sessionizer.control.records.airflow_records import PauseRecord
+from sessionizer.fleet.driver_rules import judge_asset
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.assets import find_taken_asset
@@ -35,7 +37,7 @@ def report_assets(
             continue
         taken, uri = find_taken_asset(view.name, find_uri) or ("", "")
         ask_pause(StreamHome.of(platform_home, view.name), taken=taken)
-        finding = judge_asset(view.name, taken)
+        finding = judge_asset(replace(view, noted=PauseRecord(paused=view.paused, at=view.now, taken=taken)))
         if finding is not None:
             say(f"stream {view.name}: {finding.what}. Its URI is {uri}")
             found.append((f"stream {view.name}: {finding.what}", finding.what_to_do))

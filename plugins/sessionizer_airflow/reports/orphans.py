@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
+from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.streams import all_streams
-from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.errors import StreamFindings
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sessionizer.fleet.finding import Finding
     from sessionizer.fleet.stream_view import StreamView
 
 
@@ -28,30 +29,26 @@ def report_orphans(
     for view in all_streams(platform_home, streams):
         if view.home is None:
             continue
-        if not view.is_orphan:
+        finding = next((each for each in view.health.findings if each.rule is Rule.ORPHAN), None)
+        if finding is None:
             TOLD_OF_ORPHAN.forget(view.home)
             continue
-        found.append(view)
-        say(view.orphan_line)
+        found.append(finding)
+        say(f"{finding.what} → {finding.remedy}")
         if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
-            tell(_alert(view))
+            tell(_alert(view, finding))
     if found:
-        raise StreamFindings([view.orphan_line for view in found], "; ".join(map(orphan_remedy, found)))
+        raise StreamFindings([each.what for each in found], "; ".join(each.remedy for each in found))
     say("every driver that runs has a spec")
 
 
-def orphan_remedy(orphan: StreamView) -> str:
-    """Return the remedy: end the orphan, or put its spec back."""
-    return f"run `{orphan.stop_command}`, or put the spec of {orphan.name} back"
-
-
-def _alert(orphan: StreamView) -> Alert:
+def _alert(orphan: StreamView, finding: Finding) -> Alert:
     beat = orphan.owner.heartbeat
     return Alert(
         stream=orphan.name,
         kind=AlertKind.ORPHANED,
-        reason=f"{name_process(orphan.owner.uid)} runs, but no spec describes its stream",
-        what_to_do=orphan_remedy(orphan),
+        reason=finding.what,
+        what_to_do=finding.remedy,
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )

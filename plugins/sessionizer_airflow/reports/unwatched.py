@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, WATCH_FILE, SupervisionRecord
+from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, SupervisionRecord
 from sessionizer.control.status.driver_status import State
+from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer.home.names import name_process
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
-RULES: Final = frozenset({"unwatched", "paused", "no_driver", "silent"})
-"""Rules of findings on a stream that has no driver, or whose driver no supervisor replaces."""
 
 
 def report_unwatched(
@@ -60,34 +58,27 @@ def find_unwatched(view: StreamView, patience: int, now_ms: int) -> Alert | None
     A stream that was given up is none, because users know of it: its DAG is red and paused.
     """
     seen, record = view.owner, view.supervision or SupervisionRecord()
-    finding = next((each for each in view.health.findings if each.rule in RULES), None)
+    finding = next((each for each in view.health.findings if each.rule.is_unattended), None)
     if finding is None or record.given_up:
         return None
-    launched_at = view.driver.launch.at if view.driver and view.driver.launch else 0
-    acted_at = _last_move(seen, record, launched_at) if seen.state in DOWN else _last_watch(view, now_ms)
-    silence = now_ms - acted_at
+    acted_at = _last_move(view, record) if seen.state in DOWN else view.watch.until if view.watch else 0
+    silence = now_ms - (acted_at or now_ms)  # a driver without a watch is run by a user
     if silence <= patience:
         return None
     beat = seen.heartbeat
-    told = "" if finding.rule == "unwatched" else f". No supervisor has acted for {describe_duration(silence)}"
+    told = "" if finding.rule is Rule.UNWATCHED else f". No supervisor has acted for {describe_duration(silence)}"
     return Alert(
         stream=view.name,
         kind=AlertKind.UNWATCHED,
         reason=f"{name_process(seen.uid)} of stream {view.name}: {finding.what}{told}",
-        what_to_do=finding.what_to_do,
+        what_to_do=finding.remedy,
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )
 
 
-def _last_watch(view: StreamView, now_ms: int) -> int:
-    """Return when the newest watch ended or will end (epoch ms). Without one, a user runs the driver: now."""
-    watch = WATCH_FILE.of(view.home).read() if view.home is not None else None
-    return watch.until if watch is not None and watch.until else now_ms
-
-
-def _last_move(seen: DriverStatus, record: SupervisionRecord, launched_at: int) -> int:
+def _last_move(view: StreamView, record: SupervisionRecord) -> int:
     """Return when the driver or its supervisor last acted (epoch ms)."""
-    signs = [seen.desired.at, record.last_failure_ms, launched_at]
-    signs += [part.at for part in (seen.heartbeat, seen.exit_record) if part is not None]
-    return max(signs)
+    seen, launch = view.owner, view.driver.launch if view.driver else None
+    parts = (seen.heartbeat, seen.exit_record, seen.desired, launch)
+    return max(record.last_failure_ms, *(part.at for part in parts if part is not None))

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.airflow_records import HEALTH_FILE, Health, Problem
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.errors import SessionizerError
-from sessionizer.fleet.health.flow_rules import WORKING
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.judge import WORKING
 from sessionizer.home.clock import describe_duration, epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 
 if TYPE_CHECKING:
-    from sessionizer.fleet.health.verdict import StreamHealth, UnhealthyPart
+    from sessionizer.fleet.finding import StreamHealth
     from sessionizer.home.stream_home import StreamHome
-
-ALARMING: Final = frozenset({HealthWord.DEGRADED, HealthWord.DOWN})
-PROBLEMS: Final = {
-    "stale": Problem.STALE,
-    "lagging": Problem.LAGGING,
-    "falling_behind": Problem.LAGGING,
-    "straggler": Problem.STRAGGLER,
-}
-"""Problems of which users are alerted, by the rule of a finding that is at least degraded."""
-
-
-def find_alarm(health: StreamHealth | None) -> tuple[Problem, UnhealthyPart] | None:
-    """Return the first problem of a stream that users are alerted of, with its finding."""
-    found = health.findings if health else ()
-    return next(
-        ((PROBLEMS[each.rule], each) for each in found if each.rule in PROBLEMS and each.word in ALARMING), None
-    )
 
 
 def examine_health(
@@ -50,13 +32,13 @@ def examine_health(
         noted = replace(noted, worked_at=max(noted.worked_at, beat.progress_at or beat.at))
     if judged is None:
         return noted
-    found = find_alarm(judged) if wanted else None
+    found = judged.alarm if wanted else None
     if found is None and wanted:
         says_nothing = beat is None or (beat.phase is not Phase.IDLE and not beat.input_rows)
         lasts = noted.worked_at <= (noted.since or 0) if noted.ailment is Problem.STALE else says_nothing
         if noted.ailment is not None and lasts:
             return noted
-    problem = found[0] if found else None
+    problem = found.problem if found else None
     if problem is noted.ailment:
         return noted
     return replace(noted, ailment=problem, since=None if problem is None else now_ms)
@@ -68,12 +50,12 @@ def alert_on_change(
     """Make the alert on a change of the problem, in the words of its finding. None without a change."""
     if before.ailment is after.ailment:
         return None
-    found = find_alarm(judged)
-    if found is None:
+    found = judged.alarm if judged else None
+    if found is None or found.problem is None:
         lasted = describe_duration(now_ms - (before.since or now_ms))
         kind, reason, what_to_do = AlertKind.RECOVERED, f"it was {before.ailment} for {lasted}", ""
     else:
-        kind, reason, what_to_do = AlertKind(found[0]), found[1].what, found[1].what_to_do
+        kind, reason, what_to_do = AlertKind(found.problem), found.what, found.remedy
     lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
     return Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
 

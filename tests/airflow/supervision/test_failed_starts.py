@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_home
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded

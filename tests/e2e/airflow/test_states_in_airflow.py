@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.process_records import read_launch
-from sessionizer.fleet.health.verdict import USUAL
+from sessionizer.fleet.finding import USUAL
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.drained import examine_drain
 from sessionizer_demo.local_airflow.api import wait_until

@@ -19,15 +19,14 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat
 from sessionizer.control.records.process_records import request_stop
 from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.fleet.health.facts import HealthFacts
-from sessionizer.fleet.health.judge import judge_health
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.page.reader import PageReader
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.health import alert_on_change, examine_health
 from support.processes.driver_process import DriverProcess
+from support.streams.judged_stream import judged_stream
 from support.streams.kafka_clicks import kafka_spec
 from support.streams.stage import Stage, clicks_spec
 
@@ -117,7 +116,7 @@ def assert_told(beat: Heartbeat, straggler: Straggler) -> None:
     assert straggler.batches >= NAMED_AFTER
     seen = DriverStatus(desired=Desired(DesiredState.RUNNING), heartbeat=beat, state=State.RUNNING)
     before, at = Health(worked_at=beat.at), straggler.since + TOLD_AFTER_MS
-    judged = [judge_health(HealthFacts(name="clicks", now=now, seen=seen)) for now in (at, at + 1)]
+    judged = [judged_stream(seen, now, name="clicks").health for now in (at, at + 1)]
     assert examine_health(before, beat, judged[0], at).ailment is None
     after = examine_health(before, beat, judged[1], at + 1)
     assert after.ailment is Problem.STRAGGLER

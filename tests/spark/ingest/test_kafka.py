@@ -9,7 +9,7 @@ import pytest
 from sessionizer.control.records.driver_records import POSITIONS_FILE
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import SourceReplaced, SourceUnreachable
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
 from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, is_valid, table_rows

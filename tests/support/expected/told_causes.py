@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import RetryEffect
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer_airflow.supervision.failures import GO_ON
 
 if TYPE_CHECKING:

@@ -104,8 +104,8 @@ class TypedUser:
         """Type the first command that `status` advises for the state of the stream. Returns whether there was one."""
         self.follow_operation()
         view = self.status()
-        advice = [view["advice"] or "", *(each["what_to_do"] for each in view["health"]["findings"])]
-        commands = [words for line in advice for words in commands_in(line)]
+        findings = [f"{each['what_to_do']} `{each['command']}`" for each in view["health"]["findings"]]
+        commands = [words for line in (*findings, *view["notes"]) for words in commands_in(line)]
         if not commands:
             return False
         words = commands[0]

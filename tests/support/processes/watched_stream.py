@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
-from sessionizer.fleet.health.verdict import HealthWord
+from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.project import Folders

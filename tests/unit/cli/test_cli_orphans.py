@@ -53,19 +53,19 @@ def test_no_platform_yet(platform: Platform) -> None:
 def test_status_shows_it_with_the_command(platform: Platform, reviewed: Reviewed) -> None:
     platform.add("visits")
     platform.drive("visits")
-    assert "ORPHAN" not in platform.call("status").stdout
+    assert "no spec describes" not in platform.call("status").stdout
     (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
     result = platform.call("status")
-    assert "visits: ORPHAN: driver driver-1" in result.stdout
+    assert "visits: degraded: driver driver-1" in result.stdout
     reviewed(result.stdout.splitlines()[-1], pid=os.getpid())
     (one,) = json.loads(platform.call("status", "visits", "--json").stdout)
-    assert one["advice"].startswith("ORPHAN")
+    assert one["health"]["rule"] == "orphan"
 
 
 def test_a_broken_spec_makes_no_orphan(platform: Platform) -> None:
     platform.add("visits", "name: [")
     platform.drive("visits")
-    assert "ORPHAN" not in platform.call("status").stdout
+    assert "no spec describes" not in platform.call("status").stdout
 
 
 def test_stop_needs_no_spec(platform: Platform, reviewed: Reviewed) -> None:

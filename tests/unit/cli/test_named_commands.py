@@ -13,9 +13,7 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES, remedy_for
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES
 from sessionizer.errors import RetryEffect
-from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.canary.judge import late_backlog_line
-from sessionizer.lineage.figures import BatchFigures
+from sessionizer.lineage.canary.judge import backfill_command
 from sessionizer.stream_spec.json_schema import stream_schema
 from support.expected.error_examples import EXAMPLES
 from support.expected.named_commands import commands_in, faults
@@ -27,7 +25,6 @@ OF_SOURCES: Final = (
     "SourceMissing", "SourceForbidden", "SourceReplaced",
 )  # fmt: skip
 """Causes by which a source ends a driver until a person does something."""
-LATE: Final = late_backlog_line("clicks", Lineage("a", 0), BatchFigures(read=96, late=69), 0) or ""
 WITH_MORE: Final = (
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.InvalidSpec("rules.older", 1, "a known key", file=Path("/home/lineages/a/spec.json")),
@@ -38,7 +35,7 @@ WITH_MORE: Final = (
 REMEDIES: Final = {
     **{name: name_stream(cause.remedy, "clicks") for name, cause in CAUSES.items()},
     **{f"{number}: {type(error).__name__}": remedy_for(error) for number, error in enumerate([*WITH_MORE, *EXAMPLES])},
-    "a late backlog": LATE,
+    "a late backlog": f"run `{backfill_command('clicks')}`",
     **{f"a straggler: {kind}": name_stream(remedy, "clicks") for kind, remedy in STRAGGLER_REMEDIES.items()},
 }
 

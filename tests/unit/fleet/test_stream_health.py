@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,14 +17,17 @@ from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.deployment.waiting import WaitingUpgrade
-from sessionizer.fleet.actions import Action, find_actions
-from sessionizer.fleet.health.facts import HealthFacts
-from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
-from sessionizer.fleet.health.verdict import SEVERITY, HealthWord, Part, UnhealthyPart, weigh
+from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec
+from sessionizer.fleet.finding import SEVERITY, Action, Finding, HealthWord, Part, Rule, weigh
+from sessionizer.fleet.judge import LOW_ROOM, judge_health
 from sessionizer.home.clock import MINUTE
 from sessionizer.lineage.active import Lineage
 from sessionizer.lineage.canary.canary_record import CanaryRecord, Course
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from support.streams.judged_stream import judged_stream
+
+if TYPE_CHECKING:
+    from sessionizer.fleet.stream_view import StreamView
 
 NOW = 1_790_000_000_000
 LONG_AGO = NOW - 20 * MINUTE
@@ -47,11 +50,12 @@ GIVEN_UP = replace(BACKING_OFF, given_up=True, restart_at=0)
 COMMAND = UnfinishedOperation(
     key="o", title="restore", process="pid 7", is_at_work=True, last_sign_ms=NOW - 1_000, go_on="run it again"
 )
+BROKEN = InvalidSpec("mapping.key", "user", "an expression over u")
 COURSE = Course(verb="rescale", owner="o", begun_at=NOW - MINUTE)
 
 
-def facts(reading: DriverStatus = WORKING, **more: Any) -> HealthFacts:
-    return HealthFacts(name="visits", now=NOW, **{"seen": judge_status(reading, NOW), **more})
+def facts(reading: DriverStatus | None = WORKING, **more: Any) -> StreamView:
+    return judged_stream(reading and judge_status(reading, NOW), NOW, **more)
 
 
 def samples(minutes: int = 12, **rows: Any) -> tuple[Sample, ...]:
@@ -81,7 +85,7 @@ def silent(ms: int, **beat: Any) -> DriverStatus:
 
 
 IDLE = replace(WORKING, heartbeat=replace(BEAT, phase=Phase.IDLE, watermark_lag_ms=9 * 60 * MINUTE))
-SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
+SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     # healthy
     "it works": (facts(), "healthy", "working", None),
     "its source is quiet": (facts(IDLE), "healthy", "idle", None),
@@ -95,13 +99,13 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "drained, and another driver was refused": (
         facts(replace(DEAD, exit_record=ENDED), supervision=GIVEN_UP, is_drained=True), "healthy", "drained", None),
     "far behind by its spec": (
-        facts(lagging(60 * MINUTE), watermark_delay_ms=50 * MINUTE), "healthy", "working", None),
+        facts(lagging(60 * MINUTE), spec={"rules": {"watermark_delay": "50 minutes"}}), "healthy", "working", None),
     "a canary passed": (
         facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.PASSED))),
         "healthy", "working", None),
     "plenty of room": (facts(free_bytes=LOW_ROOM), "healthy", "working", None),
     "a savepoint was made in time": (
-        facts(save_every_ms=60 * MINUTE, saved_at=NOW - 70 * MINUTE, samples=samples(rows=9)),
+        facts(spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 70 * MINUTE, samples=samples(rows=9)),
         "healthy", "working", None),
     "some rows refused": (facts(samples=samples(rows=1_000, refused=9)), "healthy", "working", None),
     "run by hand beside a paused supervisor": (facts(paused=True), "healthy", "working", None),
@@ -153,11 +157,12 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
     "never unpaused, and not wanted by a user": (
         facts(DriverStatus(), paused=True), "unknown", "never_started", "driver"),
     "no driver ever": (facts(DriverStatus()), "unknown", "never_started", "driver"),
-    "control away": (facts(seen=None, unseen="it is away"), "unknown", "unreadable", "driver"),
+    "control away": (facts(None, problem=ControlUnreachable("/c", "it is away")), "unknown", "unreadable", "driver"),
     "a damaged record": (
         facts(replace(WORKING, damage=("lease.json: not JSON",))),
         "unknown", "damaged_record", "driver"),
-    "a lost record": (facts(damage="lineage.json is gone"), "unknown", "damaged_record", "driver"),
+    "a lost record": (
+        facts(damages=(DamagedFile("lineage.json", "it is gone"),)), "unknown", "damaged_record", "driver"),
     # degraded
     "silent": (facts(silent(10 * MINUTE)), "degraded", "silent", "driver"),
     "no start": (
@@ -188,18 +193,18 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.FAILED))),
         "degraded", "canary_failed", "canary"),
     "a savepoint is overdue": (
-        facts(save_every_ms=60 * MINUTE, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
+        facts(spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
         "degraded", "savepoint_overdue", "savepoints"),
     "no savepoint since the history began": (
-        facts(save_every_ms=60 * MINUTE, history_since=NOW - 140 * MINUTE, samples=samples(rows=9)),
+        facts(spec={"savepoints": {"every": "1 hour"}}, history_since=NOW - 140 * MINUTE, samples=samples(rows=9)),
         "degraded", "savepoint_overdue", "savepoints"),
-    "a broken spec": (facts(problem="spec is broken"), "degraded", "invalid_spec", "supervision"),
-    "an orphan": (facts(is_orphan=True), "degraded", "orphan", "supervision"),
+    "a broken spec": (facts(problem=BROKEN), "degraded", "invalid_spec", "supervision"),
+    "an orphan": (facts(specified=False), "degraded", "orphan", "supervision"),
     "an upgrade waits": (
-        facts(waiting=WaitingUpgrade(stream="visits", digest="d1"), waiting_line="it is carried out on Sunday"),
+        facts(waiting=WaitingUpgrade(stream="visits", digest="d1")),
         "healthy", "upgrade_waits", "upgrade"),
     "its supervisor is paused": (facts(LAUNCHED, paused=True), "degraded", "paused", "supervision"),
-    "another DAG has its asset": (facts(taken_asset="visits.sessions"), "degraded", "asset_taken", "supervision"),
+    "another DAG has its asset": (facts(taken="visits.sessions"), "degraded", "asset_taken", "supervision"),
     "no supervisor looks": (
         facts(LAUNCHED, looked_at=NOW - 9 * MINUTE), "degraded", "unwatched", "supervision"),
     "held up by a key for long": (
@@ -214,7 +219,7 @@ SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
         facts(DriverStatus(desired=WANTED), paused=True), "down", "paused", "supervision"),
     "dead, by hand": (facts(DEAD), "down", "no_driver", "driver"),
     "dead, and a broken spec has no DAG that starts another": (
-        facts(DEAD, supervision=BACKING_OFF, problem="spec is broken"), "down", "no_driver", "driver"),
+        facts(DEAD, supervision=BACKING_OFF, problem=BROKEN), "down", "no_driver", "driver"),
     "dead for long, supervised": (
         facts(replace(DEAD, exit_record=replace(FAILED, at=NOW - 9 * MINUTE)), supervision=SUPERVISED),
         "down", "no_driver", "driver"),
@@ -240,7 +245,7 @@ def test_each_situation_has_its_word(situation: str) -> None:
 
 
 def test_every_rule_and_part_is_in_the_table() -> None:
-    found = {finding.part for given, *_ in SITUATIONS.values() for finding in judge_health(given).findings}
+    found = {finding.rule.part for given, *_ in SITUATIONS.values() for finding in judge_health(given).findings}
     assert found == set(Part)
     assert {word for _, word, *_ in SITUATIONS.values()} == set(HealthWord)
 
@@ -260,7 +265,7 @@ KILLED = replace(COMMAND, is_at_work=False)
 UPGRADE = WaitingUpgrade(stream="visits", digest="d1")
 CANARY = CanaryRecord("b", CanaryTerms(), COURSE)
 STATEFUL = "savepoint restore rollback upgrade"
-ACTIONS: dict[str, tuple[HealthFacts, str]] = {
+ACTIONS: dict[str, tuple[StreamView, str]] = {
     "at work": (facts(lineage=RAN, looked_at=LOOKS), f"stop {STATEFUL}"),
     "its first lineage": (facts(lineage=Lineage("a", LONG_AGO)), "stop savepoint restore upgrade"),
     "a canary": (facts(lineage=RAN, canary=CANARY), "stop savepoint restore rollback promote upgrade"),
@@ -280,23 +285,23 @@ ACTIONS: dict[str, tuple[HealthFacts, str]] = {
     "a command killed": (facts(replace(DEAD, desired=MAINTENANCE), lineage=RAN, unfinished=KILLED), "stop"),
     "draining": (facts(lineage=RAN, draining_since=NOW - 5_000), f"stop {STATEFUL}"),
     "drained": (facts(DEAD, lineage=RAN, is_drained=True, canary=CANARY, supervision=GIVEN_UP), "restore rollback"),
-    "a broken spec": (facts(DEAD, lineage=RAN, problem="spec is broken"), STATEFUL),
-    "an orphan": (facts(lineage=RAN, is_orphan=True), STATEFUL),
-    "control away": (facts(seen=None), ""),
+    "a broken spec": (facts(DEAD, lineage=RAN, problem=BROKEN), STATEFUL),
+    "an orphan": (facts(lineage=RAN, specified=False), STATEFUL),
+    "control away": (facts(None), ""),
 }
 
 
 @pytest.mark.parametrize("state", ACTIONS)
 def test_each_state_takes_its_actions(state: str) -> None:
     given, actions = ACTIONS[state]
-    assert find_actions(given) == tuple(map(Action, actions.split()))
+    assert given.actions == tuple(map(Action, actions.split()))
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_what_a_user_must_mend_can_be_started_or_is_told(situation: str) -> None:
     """Nobody is left with a stream that is down, and with no button."""
     given, word, *_ = SITUATIONS[situation]
-    takes = {*find_actions(given)}
+    takes = {*given.actions}
     if word == "down" and given.unfinished is None and given.problem is None and given.free_bytes is None:
         assert {Action.START, Action.STOP} <= takes
     if given.unfinished is not None or given.is_drained:
@@ -305,7 +310,7 @@ def test_what_a_user_must_mend_can_be_started_or_is_told(situation: str) -> None
         assert takes <= {Action.START, Action.STOP, Action.PROMOTE}
 
 
-def rules_of(given: HealthFacts) -> set[str]:
+def rules_of(given: StreamView) -> set[str]:
     return {finding.rule for finding in judge_health(given).findings}
 
 
@@ -331,12 +336,12 @@ def test_a_killed_command_of_airflow_is_tried_again_until_nobody_works_on_it() -
         judge_health(facts(maintenance, unfinished=replace(killed, last_sign_ms=at))).findings
         for at in (NOW - MINUTE, LONG_AGO)
     )
-    assert (soon.rule, soon.what_to_do) == ("command", killed.what_to_do)
-    assert (late.rule, late.what_to_do) == ("stuck_command", killed.go_on)
+    assert (soon.rule, soon.what_to_do) == (Rule.COMMAND, killed.what_to_do)
+    assert (late.rule, late.what_to_do) == (Rule.STUCK_COMMAND, killed.go_on)
 
 
 def test_a_quiet_hour_is_no_reason_for_a_savepoint() -> None:
-    quiet = facts(IDLE, save_every_ms=60 * MINUTE, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0))
+    quiet = facts(IDLE, spec={"savepoints": {"every": "1 hour"}}, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0))
     assert judge_health(quiet).word is HealthWord.HEALTHY
 
 
@@ -354,8 +359,8 @@ def test_the_worst_word_goes_first_and_every_finding_stays() -> None:
 
 def test_severities_grow() -> None:
     assert [SEVERITY[word] for word in HealthWord] == [0, 1, 2, 3, 4]
-    first, second = (UnhealthyPart(part=Part.DISK, word=HealthWord.DOWN, rule=rule, what="") for rule in ("a", "b"))
-    assert weigh([None, first, second], "calm").rule == "a", "of equal words the first one counts"
+    first, second = (Finding(rule, HealthWord.DOWN, "") for rule in (Rule.PAUSED, Rule.DISK_FULL))
+    assert weigh([None, first, second], Rule.WORKING).rule is Rule.PAUSED, "of equal words the first one counts"
 
 
 def test_since_when_is_told() -> None:

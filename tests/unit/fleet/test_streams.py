@@ -14,6 +14,7 @@ from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec
+from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.stream_view import INVALID, StreamView
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
@@ -39,9 +40,9 @@ def test_every_stream_is_there_once_with_what_is_known_of_it(platform: Platform,
     clicks, young, gone = found.values()
     assert (clicks.state, young.state, gone.state) == (State.RUNNING, State.NEVER_STARTED, State.RUNNING)
     assert clicks.supervision == SupervisionRecord(failures=2)
-    reviewed(clicks.running or "")
+    reviewed(clicks.notes)
     assert [view.is_orphan for view in found.values()] == [False, False, True]
-    assert (gone.advice or "").startswith("ORPHAN: driver driver-1")
+    assert (gone.health.rule, gone.health.findings[0].what[:15]) == (Rule.ORPHAN, "driver driver-1")
     assert json.loads(json.dumps(clicks.to_json()))["heartbeat"]["batch_id"] == 7
 
 
@@ -51,7 +52,7 @@ def test_a_spec_that_cannot_be_read_hides_nothing_of_its_driver(platform: Platfo
     (view,) = views(platform).values()
     assert (view.state, view.seen, view.owner.state) == (INVALID, None, State.RUNNING)
     assert isinstance(view.problem, InvalidSpec)
-    assert "correct" in (view.advice or "")
+    assert "correct" in view.health.findings[0].what_to_do
 
 
 def test_a_home_that_cannot_be_looked_into_is_its_own_problem(platform: Platform) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.fleet import streams as views
-from sessionizer.fleet.stream_records import StreamRecords, read_records
+from sessionizer.fleet.streams import read_records
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.record_file import write_json
 from sessionizer.home.stream_home import StreamHome
@@ -20,6 +20,7 @@ from support.processes.fabricated_platform import Platform, beat, make_canary
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.fleet.stream_view import StreamView
     from sessionizer.home.stream_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -78,7 +79,7 @@ def test_records_are_read_once_while_only_beats_and_batches_come(
 ) -> None:
     read: list[str] = []
 
-    def count(home: StreamHome, spec: StreamSpec) -> StreamRecords:
+    def count(home: StreamHome, spec: StreamSpec) -> StreamView:
         read.append(home.name)
         return read_records(home, spec)
 

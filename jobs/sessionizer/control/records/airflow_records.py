@@ -102,6 +102,9 @@ class Problem(StrEnum):
     STALE = "stale"
     LAGGING = "lagging"
     STRAGGLER = "straggler"
+    DEGRADED = "degraded"
+    """Any other finding for which a user must look."""
+    DOWN = "down"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,7 +53,7 @@ class CanaryWatch:
         if canary is None or canary.is_settled:
             return None
         if canary.outcome is CanaryOutcome.FAILED:
-            raise canary_failure(home, canary)
+            raise canary_failure(home.name, canary)
         ends = [end for driver in canary.course.drivers.split() if (end := end_of(home, driver)) is not None]
         watch = cls(home, uid, canary, ends)
         log = BatchLog(home.lineage(canary.lineage).batches)
@@ -87,7 +87,7 @@ class CanaryWatch:
             Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.canary.lineage),
         )
         if verdict.outcome is CanaryOutcome.FAILED:
-            raise canary_failure(self.home, self.canary)
+            raise canary_failure(self.home.name, self.canary)
 
     def judge_batches(self, log: BatchLog) -> str | None:
         """Judge by the batches that were added to ``log`` since the last call. Returns a line once it is decided.
@@ -144,12 +144,12 @@ def standing_line(canary: CanaryRecord, figures: BatchFigures) -> str:
             return f"lineage {name} is a canary after the {verb}: {done}"
 
 
-def canary_failure(home: StreamHome, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
+def canary_failure(stream: str, canary: CanaryRecord) -> LineageUnfit | LineageLeft:
     """Return the error that a driver of a failed lineage ends with."""
     reason = canary.course.reason or "no reason was noted"
     if canary.goes_back:
-        return LineageLeft(home.name, canary.lineage, canary.course.before or "", reason)
-    return LineageUnfit(home.name, canary.lineage, canary.course.before, reason)
+        return LineageLeft(stream, canary.lineage, canary.course.before or "", reason)
+    return LineageUnfit(stream, canary.lineage, canary.course.before, reason)
 
 
 def end_of(home: StreamHome, uid: str) -> End | None:

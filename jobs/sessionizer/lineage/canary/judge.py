@@ -221,8 +221,13 @@ def _judge_lag(_: CanaryTerms, usual: Sequence[BatchFigures], figures: BatchFigu
 _CHECKS: Final = (_judge_refused, _late, _judge_sessions, _judge_state, _judge_lag)
 
 
-def late_backlog_line(stream: str, lineage: Lineage, first: BatchFigures, now_ms: int) -> str | None:
-    """Say what to do if too many rows of the ``first`` batches came late, None if they did not.
+def backfill_command(stream: str) -> str:
+    """Return the command that reads the source of a stream anew, in the order of time."""
+    return f"sessionizer seed {stream} --history source --backfill --start-over"
+
+
+def describe_late_backlog(lineage: Lineage, first: BatchFigures, now_ms: int) -> str | None:
+    """Say that too many rows of the ``first`` batches came late, None if they did not.
 
     Nothing of a lineage that began with the state of another: its canary judges it.
     """
@@ -232,6 +237,5 @@ def late_backlog_line(stream: str, lineage: Lineage, first: BatchFigures, now_ms
         return None
     return (
         f"{first.late:,} of the first {first.read:,} events ({first.late / first.read:.0%}) came late and are in no "
-        "session, because the backlog is not in the order of time. To read it in that order, run "
-        f"`sessionizer seed {stream} --history source --backfill --start-over`"
+        "session, because the backlog is not in the order of time"
     )

@@ -8,13 +8,13 @@ import { Panels } from './panels.js';
 const SHOWN = 60; // events: the axis has them all
 const QUIET = { idle: 'The source has nothing new.', stopped: 'It is stopped, as wanted.', drained: 'It is drained and over.', working: 'It works.' };
 
-export function headOf({ row, findings, lines }) {
+export function headOf({ row, lines }) {
   const { health } = row;
-  const told = lines.filter((line) => !findings.some((finding) => line.includes(finding.what) || finding.what_to_do === line));
+  const remedy = remedyOf(health, row.actions);
   return [
     el('p', { class: 'word' }, pill(health.word), el('span', { class: 'what' }, health.what || QUIET[health.rule] || ''), el('span', { class: 'since' }, health.since ? `since ${moment(health.since)}` : '')),
-    health.what_to_do ? el('p', { class: 'todo' }, el('strong', {}, 'What to do: '), marked(health.what_to_do)) : null,
-    ...told.map((line) => el('p', { class: 'line' }, marked(line))),
+    remedy ? el('p', { class: 'todo' }, el('strong', {}, 'What to do: '), marked(remedy)) : null,
+    ...lines.map((line) => el('p', { class: 'line' }, marked(line))),
   ];
 }
 
@@ -23,8 +23,15 @@ export function marked(text) {
   return text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
 }
 
-export function findingOf(finding) {
-  return el('p', { class: 'finding' }, pill(finding.word), el('span', {}, `${finding.part}: ${finding.what}`), finding.what_to_do ? el('span', { class: 'remedy' }, ' → ', marked(finding.what_to_do)) : null);
+// What to do about a finding. A button of the page that does the same stands for the command.
+function remedyOf({ what_to_do: words, command, action }, actions) {
+  const button = actions.includes(action) ? `choose ${action}` : '';
+  return [words, button || (command && `\`${command}\``)].filter(Boolean).join(', or ');
+}
+
+export function findingOf(finding, actions) {
+  const remedy = remedyOf(finding, actions);
+  return el('p', { class: 'finding' }, pill(finding.word), el('span', {}, `${finding.part}: ${finding.what}`), remedy ? el('span', { class: 'remedy' }, ' → ', marked(remedy)) : null);
 }
 
 export function factsOf(row, at, now) {
@@ -172,10 +179,10 @@ export class StreamView {
     this.found = found;
     const { row } = found;
     const { head, acts, facts, found: findings, none, marks, operations, lineages, links } = this.parts;
-    show(head, JSON.stringify([row.health, found.lines]), () => headOf(found));
+    show(head, JSON.stringify([row.health, row.actions, found.lines]), () => headOf(found));
     show(acts, barKey(found), () => actionBar(found, this.changes));
     show(facts, JSON.stringify([row, Math.floor(now / 1000)]), () => factsOf(row, found.at, now));
-    show(findings, JSON.stringify(found.findings), () => found.findings.slice(1).map(findingOf));
+    show(findings, JSON.stringify([row.actions, found.findings]), () => found.findings.slice(1).map((each) => findingOf(each, row.actions)));
     show(this.spans, String(this.span), () => SPANS.map(([label, span]) => el('button', { type: 'button', 'aria-pressed': String(span === this.span), onclick: () => this.chooseSpan(span) }, label)));
     if (found.span !== this.span) return this.again(); // an answer to the choice before
     this.data = this.merge(found, now);

@@ -27,8 +27,9 @@ def test_orphan_is_reported_until_it_is_gone(
     reviewed(said.pop())
     (platform.streams / "clicks.yaml").unlink()
     for _ in range(2):
-        with pytest.raises(StreamFindings, match="`sessionizer stop clicks`"):
+        with pytest.raises(StreamFindings, match="driver driver-1") as caught:
             report_orphans(platform.home, platform.streams, said.append, alerts.append)
+        assert "`sessionizer stop clicks`" in caught.value.remedy
     assert len(said) == 2
     (alert,) = alerts
     assert (alert.kind, alert.stream, alert.lineage, alert.batch_id) == (AlertKind.ORPHANED, "clicks", "old", 4)

@@ -14,15 +14,16 @@ from sessionizer.control.records.desired_state import Desired, DesiredState, wri
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.timeouts import Timeouts
-from sessionizer.fleet.health.facts import HealthFacts
-from sessionizer.fleet.health.judge import judge_health
+from sessionizer.fleet.finding import Rule
+from sessionizer.fleet.judge import LOW_ROOM
 from sessionizer.home.clock import MINUTE
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision import health
-from sessionizer_airflow.supervision.health import HealthWatch, examine_health, find_alarm
+from sessionizer_airflow.supervision.health import HealthWatch, examine_health
+from support.streams.judged_stream import judged_stream
 
 if TYPE_CHECKING:
-    from sessionizer.fleet.health.verdict import StreamHealth
+    from sessionizer.fleet.finding import StreamHealth
     from sessionizer.home.stream_home import StreamHome
 
 NOW = 1_800_000_000_000
@@ -43,7 +44,7 @@ def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows:
 def judged(seen: Heartbeat | None, now: int = NOW, desired: Desired = RUNNING, **more: Any) -> StreamHealth:
     state = State.IDLE if seen is not None and seen.phase is Phase.IDLE else State.RUNNING
     driver = DriverStatus(desired=desired, heartbeat=seen, state=state)
-    return judge_health(HealthFacts(name="clicks", now=now, seen=driver, **{"worked_at": NOW, **more}))
+    return judged_stream(driver, now, **{"worked_at": NOW, **more}).health
 
 
 def rest(minutes: int = 12) -> tuple[Sample, ...]:
@@ -69,7 +70,7 @@ def rest(minutes: int = 12) -> tuple[Sample, ...]:
         (judged(None, NOW + SILENCE + 1, desired=Desired(DesiredState.RUNNING, at=NOW + SILENCE)), None),
         (judged(beat(lag=LAG)), None),
         (judged(beat(lag=LAG + 1)), Problem.LAGGING),
-        (judged(beat(lag=LAG + 1), watermark_delay_ms=MINUTE), None),
+        (judged(beat(lag=LAG + 1), spec={"rules": {"watermark_delay": "1 minute"}}), None),
         (judged(beat(lag=LAG + 1, rows=0)), None),
         (judged(beat(lag=LAG + 1, phase=Phase.IDLE)), None),
         (judged(beat(lag=6 * LAG), samples=rest()), None),  # the events are old, and processing waits for more
@@ -78,15 +79,39 @@ def rest(minutes: int = 12) -> tuple[Sample, ...]:
     ],
 )
 def test_users_are_alerted_of_what_the_judge_finds(found: StreamHealth, problem: Problem | None) -> None:
-    alarming = find_alarm(found)
-    assert (alarming[0] if alarming else None) is problem
+    assert (found.alarm and found.alarm.problem) is problem
     if problem is not None:
         assert found.word != "healthy"
 
 
-def test_old_events_are_told_as_the_page_tells_them() -> None:
-    """The alert once said that the stream lags, while the page said that there is nothing to do."""
-    assert judged(beat(lag=6 * LAG), samples=rest()).rule == "old_events"
+def test_old_events_are_told_as_the_page_tells_them(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watermark is 90 minutes behind, batches are 3 % busy, and the source has nothing more.
+
+    The alert once said that the stream lags, while the page said that there is nothing to do.
+    """
+    home.prepare()
+    HEARTBEAT_FILE.of(home).write(beat(lag=90 * MINUTE))
+    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
+    found = judged(beat(lag=90 * MINUTE), samples=rest())
+    assert [(each.rule, each.word, each.remedy) for each in found.findings] == [(Rule.OLD_EVENTS, "warning", "")]
+    assert HealthWatch(home).look(found).alert is None
+    busy = judged(beat(lag=90 * MINUTE), samples=tuple(replace(each, batch_ms=59_000) for each in rest()))
+    alert = HealthWatch(home).look(busy).alert
+    assert alert is not None
+    assert busy.alarm is not None
+    assert (alert.kind, alert.reason, alert.what_to_do) == ("lagging", busy.alarm.what, busy.alarm.remedy)
+
+
+def test_the_alert_of_a_rule_without_a_kind_of_its_own_is_the_word(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    HEARTBEAT_FILE.of(home).write(beat())
+    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
+    watch = HealthWatch(home)
+    rooms = (None, LOW_ROOM - 1, LOW_ROOM - 2, 1, None)
+    alerts = [watch.look(judged(beat(), free_bytes=free)).alert for free in rooms]
+    assert [alert and alert.kind for alert in alerts] == [None, "degraded", None, "down", "recovered"]
 
 
 def test_a_batch_without_rows_does_not_end_a_lag() -> None:
@@ -106,7 +131,7 @@ def test_a_stale_stream_whose_cause_is_told_has_not_recovered() -> None:
 
 def test_a_hang_is_dealt_with_before_it_is_told() -> None:
     patient = Timeouts(stale_after_ms=SILENCE)
-    assert find_alarm(judged(beat(), NOW + 2 * SILENCE, limits=patient)) is None
+    assert judged(beat(), NOW + 2 * SILENCE, limits=patient).alarm is None
 
 
 def test_people_hear_of_each_change_once_however_many_watches_see_it(

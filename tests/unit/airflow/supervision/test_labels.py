@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from sessionizer.causes.cause import HUNG
-from sessionizer.fleet.health.verdict import HealthWord, Part, UnhealthyPart, weigh
+from sessionizer.fleet.finding import Finding, HealthWord, Rule, weigh
 from sessionizer.home.names import name_process
 from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.tell import describe, level_of
@@ -46,14 +46,14 @@ def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> No
 @pytest.mark.parametrize(
     ("word", "rule", "calm", "label"),
     [
-        (HealthWord.WARNING, "backing_off", "stopped", "warning: backing off"),
-        (HealthWord.DEGRADED, "rows_refused", "working", "degraded: rows refused"),
-        (HealthWord.HEALTHY, "upgrade_waits", "working", "healthy: upgrade waits"),
-        (None, "", "working", "healthy"),
-        (None, "", "idle", "healthy"),
-        (None, "", "stopped", "healthy: stopped"),
+        (HealthWord.WARNING, Rule.BACKING_OFF, Rule.STOPPED, "warning: backing off"),
+        (HealthWord.DEGRADED, Rule.ROWS_REFUSED, Rule.WORKING, "degraded: rows refused"),
+        (HealthWord.HEALTHY, Rule.UPGRADE_WAITS, Rule.WORKING, "healthy: upgrade waits"),
+        (None, Rule.WORKING, Rule.WORKING, "healthy"),
+        (None, Rule.WORKING, Rule.IDLE, "healthy"),
+        (None, Rule.WORKING, Rule.STOPPED, "healthy: stopped"),
     ],
 )
-def test_the_label_is_the_word_and_its_rule(word: HealthWord | None, rule: str, calm: str, label: str) -> None:
-    finding = UnhealthyPart(part=Part.DRIVER, word=word, rule=rule, what="") if word else None
+def test_the_label_is_the_word_and_its_rule(word: HealthWord | None, rule: Rule, calm: Rule, label: str) -> None:
+    finding = Finding(rule, word, "") if word else None
     assert weigh([finding], calm).label == label

@@ -13,13 +13,12 @@ from sessionizer.control.records.process_records import ExitOutcome, ExitRecord,
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import RetryEffect
-from sessionizer.fleet.health.facts import HealthFacts
-from sessionizer.fleet.health.judge import judge_health
-from sessionizer.fleet.health.verdict import HealthWord, StreamHealth
+from sessionizer.fleet.finding import HealthWord, StreamHealth
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.told_causes import WORDS
 from support.places import REPOSITORY
+from support.streams.judged_stream import judged_stream
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
@@ -50,7 +49,7 @@ def health_after(cause: str, ms: int, record: SupervisionRecord | None = None, t
     for number in range(times):
         uid = "a" if number == times - 1 else f"b{number}"
         record = add_failure(record, failure.__class__(what=failure.what, cause=failure.cause, uid=uid), POLICY, NOW)
-    return judge_health(HealthFacts(name="visits", now=NOW + ms, seen=driver, supervision=record))
+    return judged_stream(driver, NOW + ms, supervision=record).health
 
 
 def test_the_page_lists_the_causes_with_their_verdicts() -> None:
@@ -76,5 +75,5 @@ def test_a_cause_that_repeats_is_down_when_the_budget_is_spent() -> None:
 
 
 def test_without_a_supervisor_every_cause_is_down() -> None:
-    facts = HealthFacts(name="visits", now=NOW, seen=driver_that_ended_by("unreachable"))
-    assert (judge_health(facts).word, judge_health(facts).rule) == (HealthWord.DOWN, "no_driver")
+    health = judged_stream(driver_that_ended_by("unreachable"), NOW).health
+    assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")

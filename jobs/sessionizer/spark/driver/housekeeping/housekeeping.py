@@ -9,7 +9,8 @@ from sessionizer.errors import ControlUnreachable, SessionizerError, StoreUnreac
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.local_files import BoundedLog, first_line
 from sessionizer.lineage.active import read_lineage
-from sessionizer.lineage.canary.judge import late_backlog_line
+from sessionizer.lineage.canary.judge import backfill_command, describe_late_backlog
+from sessionizer.spark.driver.housekeeping.housekeeping import PunctuationRemoval
 from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork, Lookups, PositionsWatch
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
@@ -179,10 +180,10 @@ class Housekeeping:
         if self._lineage is None or log.added <= self._late_told:
             return
         self._late_told = log.added
-        line = late_backlog_line(self._prepared.home.name, self._lineage, log.first, epoch_ms())
+        line = describe_late_backlog(self._lineage, log.first, epoch_ms())
         if line is not None:
             self._lineage = None
-            self._say(line)
+            self._say(f"{line}. To read it in that order, run `{backfill_command(self._prepared.home.name)}`")
 
     def _rehearse(self, query: StreamingQuery) -> None:
         rehearsal = self._rehearsal

@@ -1,0 +1,288 @@
+"""The judge of a stream: all rules, and those on what flows, on disk, canary and savepoints. Pure.
+
+The rules on what flows tell old data from slow processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.causes.cause import name_stream
+from sessionizer.causes.table import remedy_for
+from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.driver_records import Phase
+from sessionizer.control.status.driver_status import State
+from sessionizer.counts import count_text
+from sessionizer.deployment.waiting import what_follows
+from sessionizer.fleet.driver_rules import (
+    describe_calm,
+    judge_asset,
+    judge_command,
+    judge_damages,
+    judge_driver,
+    judge_spec,
+    judge_supervisor,
+    judge_warning,
+)
+from sessionizer.fleet.finding import Finding, HealthWord, Rule, StreamHealth, weigh
+from sessionizer.home.clock import MINUTE, describe_duration
+from sessionizer.home.local_files import LEAST_ROOM
+from sessionizer.lineage.canary.canary_watch import canary_failure
+from sessionizer.lineage.canary.judge import CanaryOutcome, backfill_command
+from sessionizer.redaction import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.history.sample import Sample
+    from sessionizer.fleet.stream_view import StreamView
+
+LOW_ROOM: Final = 512 * 2**20
+"""Bytes of free disk below which a stream is degraded."""
+OVERDUE_FACTOR: Final = 2
+"""A savepoint is overdue after this many of its intervals, and ``OVERDUE_SLACK_MS``."""
+OVERDUE_SLACK_MS: Final = 10 * MINUTE
+WORKING: Final = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
+"""Phases in which a heartbeat is a sign of work."""
+BUSY: Final = 0.8
+"""Share of the time in batches from which on processing has no time left."""
+AT_REST: Final = 0.5
+"""Share of the time in batches below which processing is not what holds the stream up."""
+TREND_MS: Final = 5 * MINUTE
+"""Milliseconds that a trend lasts at least."""
+GROWN: Final = 1.2
+"""Factor by which the events behind grow until the stream counts as falling behind."""
+REFUSED_SHARE: Final = 0.1
+LATE_SHARE: Final = 0.5
+JUDGED_ROWS: Final = 100
+"""Rows below which no share of them is judged."""
+_MORE: Final = "give it more cores, or raise the limit of a batch (source.options); see the phases of a batch"
+_HALT: Final = "see whether a producer repeats old events, or its clock is behind: no event is newer than those before"
+
+
+def judge_health(view: StreamView) -> StreamHealth:
+    """Judge a stream by every rule. Any facts, however contradictory, have a verdict. Never raises."""
+    rules = (
+        judge_command,
+        judge_spec,
+        judge_supervisor,
+        judge_driver,
+        judge_warning,
+        judge_disk,
+        judge_canary,
+        judge_progress,
+        judge_straggler,
+        judge_silence,
+        judge_watermark,
+        judge_source,
+        judge_late_backlog,
+        judge_savepoints,
+        judge_upgrade,
+        judge_asset,
+    )
+    found = (*judge_damages(view), *(each for rule in rules if (each := rule(view)) is not None))
+    shown = (replace(each, what=redact(each.what), what_to_do=redact(each.what_to_do)) for each in found)
+    return weigh(shown, describe_calm(view))
+
+
+def judge_progress(view: StreamView) -> Finding | None:
+    """Judge whether batches keep up with the source."""
+    seen = view.driver
+    if seen is None or seen.desired.state is not DesiredState.RUNNING or seen.state is not State.RUNNING:
+        return None
+    return _judge_backlog(view) or _judge_lag(view)
+
+
+def _judge_backlog(view: StreamView) -> Finding | None:
+    """Judge the events behind, which a source such as Kafka tells."""
+    known = [sample for sample in view.samples if sample.source_lag is not None]
+    if not _is_trend(known) or _busy(known) < BUSY:
+        return None
+    first, last = known[0], known[-1]
+    before, behind = first.source_lag or 0, last.source_lag or 0
+    if behind <= GROWN * before or behind <= last.rows:
+        return None
+    ago = describe_duration(last.at - first.at)
+    what = f"it falls behind: {count_text(before, 'event')} behind {ago} ago, {behind:,} now"
+    return Finding(Rule.FALLING_BEHIND, HealthWord.DEGRADED, what, first.at, _MORE)
+
+
+def _judge_lag(view: StreamView) -> Finding | None:
+    """Judge a watermark that is too far behind the clock, if processing is what holds it up."""
+    lag = _lag_beyond_limit(view)
+    if lag is None or _is_old_data(view):
+        return None
+    behind = f"its watermark is {describe_duration(lag)} behind the clock"
+    first = view.samples[0] if view.samples else None
+    if first is not None and _is_trend(view.samples) and first.lag_ms is not None:
+        span = view.samples[-1].at - first.at
+        if lag < first.lag_ms:
+            what = f"it catches up: {behind}, {describe_duration(first.lag_ms - lag)} less than before"
+            return Finding(Rule.CATCHING_UP, HealthWord.WARNING, what, first.at)
+        if lag - first.lag_ms > span // 2:
+            return Finding(Rule.FALLING_BEHIND, HealthWord.DEGRADED, f"it falls behind: {behind}", first.at, _MORE)
+    return Finding(Rule.LAGGING, HealthWord.DEGRADED, behind, None, _MORE)
+
+
+def judge_silence(view: StreamView) -> Finding | None:
+    """Judge whether a stream that should run has worked lately, whatever keeps it from that.
+
+    Users know already why it does not if it was given up, or waits for a cause that they were told of.
+    """
+    seen, record = view.driver, view.supervision
+    if seen is None or view.looks is None or seen.desired.state is not DesiredState.RUNNING or view.is_drained:
+        return None
+    if view.unfinished is not None or (record is not None and (record.waiting_told or record.given_up)):
+        return None
+    beat = seen.heartbeat
+    worked_at = (beat.progress_at or beat.at) if beat is not None and beat.phase in WORKING else 0
+    since = max(view.looks.worked_at, worked_at, seen.desired.at)
+    if view.now - since <= view.limits.idle_limit_ms:
+        return None
+    cause, status = judge_driver(view), f"run `sessionizer status {view.name}` to see what it is doing"
+    what, how = f"no progress for {describe_duration(view.now - since)}", cause.remedy if cause else ""
+    return Finding(Rule.STALE, HealthWord.DEGRADED, what, since, how or status)
+
+
+def judge_straggler(view: StreamView) -> Finding | None:
+    """Judge a key group, key or partition that holds up the batches. It may be over with the next ones."""
+    seen = view.driver
+    straggler = seen.heartbeat.straggler if seen is not None and seen.heartbeat is not None else None
+    if seen is None or straggler is None or seen.state is not State.RUNNING:
+        return None
+    lasts = view.now - straggler.since > TOLD_AFTER_MS
+    word = HealthWord.DEGRADED if lasts else HealthWord.WARNING
+    what = f"{straggler.line}, for {count_text(straggler.batches, 'batch')}"
+    remedy = name_stream(STRAGGLER_REMEDIES[straggler.kind], view.name) if lasts else ""
+    return Finding(Rule.STRAGGLER, word, what, straggler.since, remedy)
+
+
+def judge_source(view: StreamView) -> Finding | None:
+    """Judge what the source brings: old events, refused rows, late rows. A quiet source is healthy."""
+    seen = view.driver
+    if seen is None or seen.state not in {State.RUNNING, State.IDLE}:
+        return None
+    rows = sum(sample.rows for sample in view.samples)
+    refused, late = sum(sample.refused for sample in view.samples), sum(sample.late for sample in view.samples)
+    if rows >= JUDGED_ROWS and refused >= REFUSED_SHARE * rows:
+        what = f"{refused:,} of {rows:,} rows were refused in the last {_span(view.samples)}"
+        how = f"`sessionizer tables {view.name}` shows the table quarantine, which has each reason"
+        return Finding(Rule.ROWS_REFUSED, HealthWord.DEGRADED, what, what_to_do=how)
+    if rows >= JUDGED_ROWS and late >= LATE_SHARE * rows:
+        what = f"{late:,} of {rows:,} rows came late in the last {_span(view.samples)}"
+        how = "see rules.watermark_delay, and whether a producer sends old data"
+        return Finding(Rule.ROWS_LATE, HealthWord.DEGRADED, what, what_to_do=how)
+    lag = _lag_beyond_limit(view)
+    if seen.state is State.RUNNING and lag is not None and _is_old_data(view):
+        what = f"the source delivers old events: its watermark is {describe_duration(lag)} behind, and processing waits"
+        return Finding(Rule.OLD_EVENTS, HealthWord.WARNING, what)
+    return None
+
+
+def judge_watermark(view: StreamView) -> Finding | None:
+    """Judge whether the watermark moves while rows come."""
+    seen, samples = view.driver, [sample for sample in view.samples if sample.rows]
+    if seen is None or seen.state is not State.RUNNING or view.is_drained:
+        return None
+    if len(samples) < 3 or samples[-1].at - samples[0].at < 2 * TREND_MS:  # noqa: PLR2004
+        return None
+    marks = {sample.watermark_ms for sample in samples}
+    if len(marks) > 1 or None in marks:
+        return None
+    what = f"its watermark has stood still for {describe_duration(samples[-1].at - samples[0].at)}, while rows come"
+    return Finding(Rule.WATERMARK_HALTED, HealthWord.DEGRADED, what, samples[0].at, _HALT)
+
+
+def _lag_beyond_limit(view: StreamView) -> int | None:
+    """Return the lag (ms) of the watermark, if rows come and it is beyond the limit."""
+    seen = view.driver
+    beat = seen.heartbeat if seen else None
+    if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows or beat.is_drained:
+        return None
+    lag = beat.watermark_lag_ms
+    delay = view.spec.rules.watermark_delay_ms if view.spec else 0
+    return lag if lag is not None and lag > view.limits.lag_alert_ms + delay else None
+
+
+def _is_old_data(view: StreamView) -> bool:
+    """Whether processing has time left and the source has nothing more: then it is the events that are old."""
+    samples = view.samples
+    if not samples or _busy(samples) >= AT_REST:
+        return False
+    behind = samples[-1].source_lag
+    return behind is None or behind <= samples[-1].rows
+
+
+def _is_trend(samples: Sequence[Sample]) -> bool:
+    return len(samples) >= 3 and samples[-1].at - samples[0].at >= TREND_MS  # noqa: PLR2004
+
+
+def _busy(samples: Sequence[Sample]) -> float:
+    """Return the share of the time that was spent in batches. A batch of minutes counts in the minute of its end."""
+    span = samples[-1].at - samples[0].at
+    return sum(sample.batch_ms for sample in samples[1:]) / span if span else 0.0
+
+
+def _span(samples: Sequence[Sample]) -> str:
+    return describe_duration(samples[-1].at - samples[0].at + MINUTE)
+
+
+def judge_late_backlog(view: StreamView) -> Finding | None:
+    """Judge whether too many rows of the first batches came late: the backlog is not in the order of time."""
+    if view.late_backlog is None:
+        return None
+    how = f"run `{backfill_command(view.name)}` to read it in that order"
+    return Finding(Rule.LATE_BACKLOG, HealthWord.DEGRADED, view.late_backlog, what_to_do=how)
+
+
+def judge_disk(view: StreamView) -> Finding | None:
+    """Judge the room on the disks that can be seen from here."""
+    free = view.free_bytes
+    if free is None or free >= LOW_ROOM:
+        return None
+    rule, word = (Rule.DISK_LOW, HealthWord.DEGRADED) if free >= LEAST_ROOM else (Rule.DISK_FULL, HealthWord.DOWN)
+    how = "free some space, or move the home or the data root to a larger disk"
+    return Finding(rule, word, f"{free // 2**20:,} MiB are left on the disk of {view.disk}", what_to_do=how)
+
+
+def judge_canary(view: StreamView) -> Finding | None:
+    """Judge a lineage that is a canary. One that the next driver leaves on its own is no matter for a user.
+
+    A drained lineage makes no more batches, so its canary never ends.
+    """
+    canary = view.canary
+    if view.is_drained or canary is None or canary.outcome in {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}:
+        return None
+    what = view.canary_line or f"lineage {canary.lineage} is a canary"
+    if canary.outcome is not CanaryOutcome.FAILED:
+        return Finding(Rule.CANARY, HealthWord.WARNING, what, canary.course.begun_at)
+    word = HealthWord.WARNING if canary.goes_back else HealthWord.DEGRADED
+    remedy = remedy_for(canary_failure(view.name, canary))
+    return Finding(Rule.CANARY_FAILED, word, what, canary.course.decided_at, remedy)
+
+
+def judge_savepoints(view: StreamView) -> Finding | None:
+    """Judge whether scheduled savepoints are made, while batches come."""
+    every, last = view.save_every_ms, view.saved_at or view.history_since
+    if every is None or last is None or not any(sample.rows for sample in view.samples):
+        return None
+    age = view.now - last
+    if age <= OVERDUE_FACTOR * every + OVERDUE_SLACK_MS:
+        return None
+    what = f"no savepoint for {describe_duration(age)}, though one is due every {describe_duration(every)}"
+    how, save = "see the runs of sessionizer.savepoints in Airflow", f"sessionizer savepoint create {view.name}"
+    return Finding(Rule.SAVEPOINT_OVERDUE, HealthWord.DEGRADED, what, last + every, how, f"{save} --why overdue")
+
+
+def judge_upgrade(view: StreamView) -> Finding | None:
+    """Note an upgrade that waits. The stream is healthy meanwhile.
+
+    None waits while a command has the stream, which may be that upgrade, and for a stream that a user has stopped.
+    """
+    is_wanted = view.driver is not None and view.driver.desired.state is DesiredState.RUNNING
+    if view.waiting is None or view.unfinished is not None or not is_wanted:
+        return None
+    how = what_follows(view.waiting, view.spec.upgrades, view.now) if view.spec else ""
+    return Finding(Rule.UPGRADE_WAITS, HealthWord.HEALTHY, view.waiting.counted, what_to_do=how)
