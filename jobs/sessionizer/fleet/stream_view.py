@@ -257,7 +257,7 @@ class StreamView:
         return f"its driver has {seen.state.lower()}: {said} → {how}"
 
     def _describe_stop(self) -> str | None:
-        """Name the user who has stopped it, the time and the reason, and how to start it."""
+        """Tell the user, time and reason of its stop, and how to start it."""
         desired = self.driver.desired if self.driver is not None and self.driver.is_as_desired else None
         if desired is None or desired.state is not DesiredState.STOPPED or not desired.at:
             return None

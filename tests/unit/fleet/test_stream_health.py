@@ -151,6 +151,9 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
     "old events": (
         facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=5_000, lag_ms=40 * MINUTE)),
         "warning", "old_events", "source"),
+    "its driver warns": (
+        facts(replace(WORKING, heartbeat=replace(BEAT, warning="a file is unreadable"))),
+        "warning", "driver_warns", "driver"),
     "held up by a key group": (
         facts(held_up(StragglerKind.KEY_GROUP, "7", MINUTE)), "warning", "straggler", "progress"),
     # unknown
@@ -188,6 +191,7 @@ SITUATIONS: dict[str, tuple[StreamView, str, str, str | None]] = {
         "degraded", "watermark_halted", "watermark"),
     "poison rows": (facts(samples=samples(rows=1_000, refused=300)), "degraded", "rows_refused", "source"),
     "late rows": (facts(samples=samples(rows=1_000, late=600)), "degraded", "rows_late", "source"),
+    "a backlog out of order": (facts(late_backlog="69 of 96 came late"), "degraded", "late_backlog", "source"),
     "a small disk": (facts(free_bytes=LOW_ROOM - 1), "degraded", "disk_low", "disk"),
     "a canary failed": (
         facts(canary=CanaryRecord("b", CanaryTerms(), replace(COURSE, outcome=CanaryOutcome.FAILED))),
