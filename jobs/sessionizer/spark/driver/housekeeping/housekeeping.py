@@ -10,7 +10,6 @@ from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.local_files import BoundedLog, first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.canary.judge import backfill_command, describe_late_backlog
-from sessionizer.spark.driver.housekeeping.housekeeping import PunctuationRemoval
 from sessionizer.spark.driver.housekeeping.lookups import BackgroundWork, Lookups, PositionsWatch
 from sessionizer.spark.driver.housekeeping.rehearsal import Rehearsal
 from sessionizer.spark.driver.options import Until
