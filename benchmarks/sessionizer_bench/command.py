@@ -206,6 +206,25 @@ def history() -> None:
 
 
 @app.command()
+def soak(
+    *,
+    hours: Annotated[float, typer.Option(help="Length of the soak.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the feed and the faults.")] = 7,
+    rate: Annotated[float, typer.Option(help="Events a second.")] = 100.0,
+    folder: Annotated[Path, typer.Option(help="Folder of the stream, its logs and the result.")] = RUNS / "soak",
+) -> None:
+    """Run a stream for hours with a fault every minute, and compare its tables with the definition at the end."""
+    from sessionizer_bench import soak as soaked  # needs the helpers of the tests
+
+    found = soaked.measure(hours, seed, rate, folder.absolute(), typer.echo)
+    results_file = folder / "soak.json"
+    soaked.store(found, results_file)
+    typer.echo("\n".join([*soaked.lines(found), f"figures are in {results_file}"]))
+    if not soaked.is_exact(found):
+        raise typer.Exit(1)
+
+
+@app.command()
 def executors(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,

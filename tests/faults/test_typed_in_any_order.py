@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from support.faults.patched_release import REFACTORING, release_with
 from support.histories.typed_draws import TypedDraws
 from support.histories.typed_program import TypedProgram
 from support.histories.typed_stream import TypedStream
@@ -35,7 +36,8 @@ def test_typed_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     program = TypedProgram(stream.stage.home, stream.stage.streams, tmp_path / "logs")
     user = TypedUser(program, stream, Random(seed))
-    draws = TypedDraws(user)
+    other = release_with(REFACTORING, tmp_path / "other")
+    draws = TypedDraws(user, (program.jobs, other / "jobs"))
     stream.bring(2)
     try:
         user.type("run", "clicks", "--until", "caught-up")

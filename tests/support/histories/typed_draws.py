@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import UpgradeWaits
 from sessionizer.lineage.drained import examine_drain
 from support.histories.typed_goals import TypedGoals
 from support.histories.typed_moments import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from support.histories.typed_user import TypedUser
 
@@ -22,16 +24,20 @@ CHANGED_BEFORE: Final = 0.7
 """Share of the upgrades of a spec that is changed before. The others mostly find nothing to do."""
 WEIGHTS: Final = {
     "bring": 4, "read": 3, "start": 3, "stop": 0.5, "save": 3, "restore": 6, "exclude": 2, "rollback": 8, "rescale": 4,
-    "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "seed": 0.1, "abandon": 0.3, "look": 0.3,
-    "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
+    "apply": 6, "upgrade": 3, "switch": 3, "start_over": 3, "promote": 1, "compact": 2, "install": 2,
+    "seed": 0.1, "abandon": 0.3, "look": 0.3, "doctor": 0.1, "edit": 4, "break": 0.5, "advice": 0.5,
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class TypedDraws:
-    """The commands of one ``user``. ``saved``: names of the savepoints that were asked for."""
+    """The commands of one ``user``. ``saved``: names of the savepoints that were asked for.
+
+    ``releases``: folders of the code that may be installed.
+    """
 
     user: TypedUser
+    releases: tuple[Path, ...]
     saved: list[str] = field(default_factory=list)
     broken_for: int = 0
     goals: TypedGoals = field(init=False)
@@ -71,6 +77,8 @@ class TypedDraws:
             drain = examine_drain(user.stream.home)
             if drain is not None and drain.is_over:
                 return
+            if answer.code == UpgradeWaits.exit_code:
+                user.approve("upgrade", NAME)
             user.follow_advice()
             user.require_settled()
         raise AssertionError(answer.text)
@@ -150,6 +158,14 @@ class TypedDraws:
 
     def _start_over(self) -> None:
         self.user.approve("seed", NAME, "--history", "source", "--backfill", "--start-over")
+
+    def _compact(self) -> None:
+        self.user.type("compact", NAME, "--yes")
+
+    def _install(self) -> None:
+        """Install the other release, and upgrade to it. A driver that runs goes on by the one before."""
+        self.user.program.jobs = self.user.chance.choice(self.releases)
+        self._upgrade()
 
     def _promote(self) -> None:
         self.user.type("promote", NAME)

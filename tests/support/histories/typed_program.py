@@ -95,11 +95,15 @@ class Running:
 
 @dataclass(slots=True)
 class TypedProgram:
-    """The program with the ``home`` and the ``streams`` of one user. What it prints is kept in ``logs``."""
+    """The program with the ``home`` and the ``streams`` of one user. What it prints is kept in ``logs``.
+
+    ``jobs``: the folder of the installed release.
+    """
 
     home: Path
     streams: Path
     logs: Path
+    jobs: Path = REPOSITORY / "jobs"
     _typed: int = 0
 
     def start(self, *words: str, elsewhere: bool = False) -> Running:
@@ -109,7 +113,7 @@ class TypedProgram:
         variables = environment() | {name: str(value) for name, value in places.items()}
         variables["SESSIONIZER_JARS"] = os.environ["SESSIONIZER_JARS"]
         files = [self.logs / f"{self._typed:03}-{words[0]}.{kind}" for kind in ("out", "err")]
-        command = [*(ELSEWHERE if elsewhere else ()), sys.executable, str(REPOSITORY / "jobs" / "main.py"), *words]
+        command = [*(ELSEWHERE if elsewhere else ()), sys.executable, str(self.jobs / "main.py"), *words]
         with files[0].open("wb") as stdout, files[1].open("wb") as stderr:
             process = subprocess.Popen(
                 command, stdout=stdout, stderr=stderr, env=variables, cwd=self.logs, start_new_session=True

@@ -14,7 +14,7 @@ from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import NotAccepted, OperationPending
 from support.expected.named_commands import commands_in
 from support.histories.typed_answers import Answers, require_pasteable
-from support.histories.typed_between import act_after_kill, act_while_frozen, freeze_driver_for
+from support.histories.typed_between import act_after_kill, act_while_frozen, edit_rules, freeze_driver_for
 from support.histories.typed_moments import draw_moment, is_approved, told_steps
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ FROZEN: Final = 0.25
 ENDED_WITHIN_S: Final = 120
 MOST_TRIES: Final = 8
 """After so many pieces of advice a stream must go on."""
+EDITED: Final = 0.2
+"""Share of the plans of a file that is edited before the plan is approved."""
+BY_THE_FILE: Final = frozenset({"apply", "upgrade", "switch"})
 ACCEPT: Final = re.compile(r"--accept ([\w.]+)")
 """A difference that a plan or a refusal wants accepted by name."""
 
@@ -154,7 +157,18 @@ class TypedUser:
 
     def _approve(self, words: tuple[str, ...], plan: Answer, at: Moment | None) -> Answer:
         digest = self.digest_of(plan)
+        if digest and words[0] in BY_THE_FILE and self.chance.random() < EDITED:
+            self._require_refused(*words, "--approve", digest)
+            digest = self.digest_of(self.type(*words, "--json"))
         return self.type(*words, "--approve", digest, at=at) if digest else plan
+
+    def _require_refused(self, *words: str) -> None:
+        """Edit the file after its plan was shown, and approve that plan. Asserts that it is not carried out."""
+        before = self.stream.document
+        edit_rules(self)
+        if self.stream.document != before:
+            self.answers.note_hit("edited", words, "between plan and approval", "no record")
+            assert self.ask(*words).code != 0, words
 
     def _try(self, words: tuple[str, ...], moment: Moment | None) -> Answer:
         """Type the command, and kill or freeze it at the moment, if it comes so far."""

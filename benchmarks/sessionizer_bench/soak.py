@@ -1,0 +1,432 @@
+"""A soak: a stream under a steady feed, with a seeded fault every minute, compared with the definition at its end.
+
+A fault kills or freezes the driver or a part of it, or types a command that changes the stream, which may be killed.
+What the driver and its files use is sampled all the time, so that whatever grows shows as a slope.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+
+from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.errors import NotAccepted
+from sessionizer.home.clock import epoch_ms
+from sessionizer_bench.data.soak_feed import MOST_FILES_OF_A_BATCH, WATERMARK_DELAY_MS, SoakFeed
+from sessionizer_bench.measuring.machine import description, load_average
+from sessionizer_bench.places import REPOSITORY
+from sessionizer_demo.feed.pacing import StopFlag
+from support.expected.landed import landed
+from support.expected.named_commands import commands_in
+from support.histories.typed_moments import draw_moment
+from support.histories.typed_program import Running, TypedProgram
+from support.histories.typed_user import ACCEPT
+from support.processes.driver_process import jvm_of, kill_process, workers_of
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from support.expected.landed import Landed
+    from support.histories.typed_program import Answer
+
+NAME: Final = "clicks"
+FAULT_EVERY_S: Final = 60.0
+SAMPLE_EVERY_S: Final = 10.0
+PROGRESS_WITHIN_S: Final = 240.0
+"""Time (s) in which a batch must end after a fault. A stream that takes longer is a finding."""
+MOST_TRIES: Final = 8
+KILLED_CHANGES: Final = 0.6
+"""Share of the commands that are killed."""
+KEPT_SAVEPOINTS: Final = 3
+KILLS: Final = ("kill_both", "kill_jvm", "kill_python", "kill_worker", "freeze")
+COMMANDS: Final = {
+    "savepoint": 4, "restore": 3, "rescale": 2, "compact": 2, "edit": 3, "migrate": 2, "rollback": 2,
+    "edit_after_plan": 1,
+}  # fmt: skip
+SHARE_OF_KILLS: Final = 0.5
+
+
+@dataclass(slots=True)
+class Soak:
+    """A stream that runs for hours. ``done`` counts faults, ``found`` has whatever must not be."""
+
+    stage: Stage
+    feed: SoakFeed
+    program: TypedProgram
+    chance: Random
+    say: Callable[[str], None]
+    document: dict[str, Any]
+    driver: Running | None = None
+    done: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    found: list[str] = field(default_factory=list)
+    saved: list[str] = field(default_factory=list)
+    samples: list[dict[str, float]] = field(default_factory=list)
+    commands: int = 0
+
+    @property
+    def kills(self) -> int:
+        """The number of processes that were killed on purpose."""
+        return sum(count for name, count in self.done.items() if name.startswith("kill"))
+
+    def run(self, hours: float, every_s: float) -> None:
+        """Let faults happen until so many hours have passed."""
+        began = time.monotonic()
+        number = 0
+        while (passed := time.monotonic() - began) < hours * 3600:
+            if passed < number * every_s:
+                time.sleep(min(1, number * every_s - passed))
+                self._keep_driver()
+                continue
+            number += 1
+            self._keep_driver()
+            self._await_progress(since=0)
+            behind = self.kills * every_s < passed
+            name = self._draw(behind)
+            self.say(f"{passed / 60:5.1f} min  {name}  kills {self.kills}, load {load_average()}")
+            self.done[name] += 1
+            since = epoch_ms()
+            getattr(self, f"_{name}")()
+            self._settle(())
+            self._keep_driver()
+            self._await_progress(since)
+
+    def finish(self) -> None:
+        """Read all files and close all sessions."""
+        self._settle(())
+        if self.driver is not None:
+            self._ask("stop", NAME)
+            self.driver.end()
+            self.driver = None
+        for _ in range(MOST_TRIES):
+            answer = self._ask("run", NAME, "--until", "drained")
+            if answer.code == 0:
+                return
+            self._settle(())
+        self.found.append(f"the stream does not drain: {answer.said[-1000:]}")
+
+    def sample(self) -> None:
+        """Note what the driver, its files and its batches use now."""
+        beat, driver = HEARTBEAT_FILE.of(self.stage.stream_home).read(), self.driver
+        found: dict[str, float] = {"at": epoch_ms(), "feed_files": self.feed.files, **self._files()}
+        if beat is not None and beat.batch_id is not None:
+            named = ("batch_id", "batch_ms", "input_rows", "open_keys", "state_bytes", "source_lag")
+            found |= {name: value for name in named if (value := getattr(beat, name)) is not None}
+        if driver is not None and beat is not None and beat.batch_id is not None:
+            found |= _use_of(driver.process.pid)
+        self.samples.append(found)
+
+    def _draw(self, behind: bool) -> str:  # noqa: FBT001
+        if behind or self.chance.random() < SHARE_OF_KILLS:
+            return self.chance.choice(KILLS)
+        return self.chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
+
+    # Faults of the driver
+
+    def _kill_both(self) -> None:
+        time.sleep(self.chance.uniform(0, 3))
+        if self.driver is not None:
+            self.driver.kill()
+            self.driver = None
+
+    def _kill_jvm(self) -> None:
+        self._kill_part(lambda pid: [jvm] if (jvm := jvm_of(pid)) else [])
+
+    def _kill_python(self) -> None:
+        self._kill_part(lambda pid: [pid])
+
+    def _kill_worker(self) -> None:
+        """Kill the daemon of Python and its workers."""
+        self._kill_part(workers_of)
+
+    def _kill_part(self, part: Callable[[int], Sequence[int]]) -> None:
+        time.sleep(self.chance.uniform(0, 3))
+        if self.driver is not None:
+            for pid in part(self.driver.process.pid):
+                kill_process(pid)
+            with suppress(Exception):
+                self.driver.process.wait(30 if part is not workers_of else 3)
+
+    def _freeze(self) -> None:
+        if self.driver is not None:
+            self.driver.freeze()
+            time.sleep(self.chance.uniform(2, 20))
+            self.driver.thaw()
+
+    # Commands
+
+    def _savepoint(self) -> None:
+        self.commands += 1
+        name = f"s{self.commands}"
+        flags = self.chance.choice([["--native"], [], ["--stop"], ["--hurry"]])
+        self._type("savepoint", "create", NAME, "--id", name, *flags)
+        if self._ask("savepoint", "verify", NAME, name).code == 0:
+            self.saved = [*self.saved, name][-KEPT_SAVEPOINTS:]
+
+    def _restore(self) -> None:
+        if not self.saved:
+            self._savepoint()
+        else:
+            self._change("restore", NAME, self.chance.choice(self.saved), *self._canary())
+
+    def _rescale(self) -> None:
+        self._change("rescale", NAME, "--key-groups", str(self.chance.choice([2, 4, 8])), *self._canary())
+
+    def _rollback(self) -> None:
+        self._change("rollback", NAME)
+
+    def _compact(self) -> None:
+        self._type("compact", NAME, "--yes")
+
+    def _edit(self) -> None:
+        self._write_edit()
+        self._change("upgrade", NAME, *self.chance.choice([[], ["--new-lineage"]]), *self._canary())
+
+    def _migrate(self) -> None:
+        """Add a migration that computes each value anew and changes none."""
+        self.commands += 1
+        migration = {"id": f"turn-{self.commands}", "columns": {"page": "concat(page, '')"}}
+        self._write(migrations=[*self.document.get("migrations", []), migration])
+        self._change("upgrade", NAME, *self._canary())
+
+    def _edit_after_plan(self) -> None:
+        """Edit the file between the plan and its approval, which must be refused."""
+        self._write_edit()
+        digest = self._digest(self._ask("upgrade", NAME, "--json"))
+        self._write_edit()
+        if digest:
+            lineage = self.stage.lineage
+            answer = self._ask("upgrade", NAME, "--approve", digest)
+            if answer.code == 0 or self.stage.lineage != lineage:
+                self.found.append(f"a plan of another file was carried out: {answer.text[-500:]}")
+        self._change("upgrade", NAME)
+
+    def _write_edit(self) -> None:
+        """Write another trigger, delay of results and number of files, none of which changes a session."""
+        trigger = self.chance.choice(["500 milliseconds", "1 second", "2 seconds"])
+        options = {"maxFilesPerTrigger": self.chance.randint(2, MOST_FILES_OF_A_BATCH)}
+        self._write(
+            trigger_interval=trigger,
+            source={**self.document["source"], "options": options},
+            rules={**self.document["rules"], "emit_every": f"{self.chance.randint(2, 12)} seconds"},
+        )
+
+    def _write(self, **changes: Any) -> None:
+        self.document |= changes
+        self.stage.write_spec(self.document)
+
+    def _canary(self) -> list[str]:
+        return self.chance.choice([[], ["--canary", "0"], ["--canary", "2"], ["--roll-back-if-failed"]])
+
+    def _change(self, *words: str) -> None:
+        """Show a plan and approve it, with whatever it wants accepted. The command may be killed on the way."""
+        answer = self._ask(*words, "--json")
+        if answer.code == NotAccepted.exit_code or '"accept"' in answer.printed:
+            named = dict.fromkeys(ACCEPT.findall(answer.text))
+            words = (*words, *(word for name in named for word in ("--accept", name)))
+            answer = self._ask(*words, "--json")
+        if (digest := self._digest(answer)) is not None:
+            self._type(*words, "--approve", digest)
+
+    def _digest(self, plan: Answer) -> str | None:
+        return plan.document.get("digest") if plan.code == 0 and plan.printed.startswith("{") else None
+
+    def _type(self, *words: str) -> None:
+        """Type a command. At times it is killed, or the driver beside it is, and then the advice is followed."""
+        running = self.program.start(*words)
+        if self.chance.random() < KILLED_CHANGES:
+            moment = draw_moment(self.chance, words)
+            if moment is not None and moment.wait_for(running):
+                self.done[f"kill of {words[0]}"] += 1
+                running.kill()
+        elif self.driver is not None and self.chance.random() < KILLED_CHANGES:
+            time.sleep(self.chance.uniform(0, 15))
+            if self.driver.process.poll() is None:
+                self.done[f"kill of the driver beside {words[0]}"] += 1
+                self.driver.kill()
+        self._take(running.end())
+        self._settle(words)
+
+    def _ask(self, *words: str) -> Answer:
+        return self._take(self.program.start(*words).end())
+
+    def _take(self, answer: Answer) -> Answer:
+        self.codes[f"{answer.words[0]} {answer.code}"] += 1
+        if "Traceback" in answer.said and answer.words[0] != "run":
+            self.found.append(f"{answer.words}: {answer.said[-3000:]}")
+        return answer
+
+    def _settle(self, words: Sequence[str]) -> None:
+        """Follow the advice of `status` until no command is unfinished."""
+        for _ in range(MOST_TRIES):
+            if pending_operation(self.stage.stream_home) is None:
+                return
+            operation = self._ask("status", NAME, "--json").document[0]["operation"]
+            if operation is not None and operation["is_at_work"]:
+                time.sleep(2)
+                continue
+            named = commands_in(operation["go_on"]) if operation else []
+            if named:
+                self._ask(*named[0])
+        if (pending := pending_operation(self.stage.stream_home)) is not None:
+            self.found.append(f"{pending.verb} is not over after {MOST_TRIES} tries, after {words}")
+
+    # The driver
+
+    def _keep_driver(self) -> None:
+        """Start a driver if none runs."""
+        if self.driver is not None and self.driver.process.poll() is None:
+            return
+        if self.driver is not None:
+            self.codes[f"run {'killed' if self.driver.killed else self.driver.process.returncode}"] += 1
+            self.driver = None
+        self.driver = self.program.start("run", NAME)
+        self.done["start of a driver"] += 1
+
+    def _await_progress(self, since: int) -> None:
+        """Wait until a batch has ended since then."""
+        deadline = time.monotonic() + PROGRESS_WITHIN_S
+        while time.monotonic() < deadline:
+            beat = HEARTBEAT_FILE.of(self.stage.stream_home).read()
+            if beat is not None and beat.batch_at is not None and beat.batch_at > since:
+                return
+            self._keep_driver()
+            time.sleep(1)
+        said = self.driver.said[-1500:] if self.driver else ""
+        self.found.append(f"no batch in {PROGRESS_WITHIN_S:.0f} s: {said}")
+
+    def _files(self) -> dict[str, float]:
+        """Count the files of the stream by their folder, and those of the temporary one."""
+        counts: Counter[str] = Counter()
+        roots = {"home": self.stage.stream_home.root, "temporary": self.program.logs.parent / "tmp"}
+        for root_name, root in roots.items():
+            for folder, _, files in os.walk(root):
+                parts = Path(folder).relative_to(root).parts
+                counts["/".join((root_name, *parts[:1]))] += len(files)
+        return {f"files {name}": count for name, count in counts.items()}
+
+
+def _use_of(pid: int) -> dict[str, float]:
+    """Sum resident MB, descriptors and threads of the Python, the JVM and the workers of a driver."""
+    found: Counter[str] = Counter()
+    with suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        for process in (parent, *parent.children(recursive=True)):
+            with suppress(psutil.Error):
+                part = "driver" if process.pid == pid else "jvm" if process.name() == "java" else "workers"
+                found[f"{part} MB"] += process.memory_info().rss // 2**20
+                found[f"{part} descriptors"] += process.num_fds()
+                found[f"{part} threads"] += process.num_threads()
+        found["age_s"] = round(time.time() - parent.create_time())
+    return dict(found)
+
+
+def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Let a stream run for so many hours, and return what it held and what it used."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("logs", "tmp"):
+        (folder / name).mkdir(parents=True)
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    os.environ.setdefault("SESSIONIZER_JARS", str(REPOSITORY / ".jars" / "spark"))
+    spec = clicks_spec(files_per_batch=4, max_events=200, watermark_delay=f"{WATERMARK_DELAY_MS // 1000} seconds")
+    stage = Stage.set_up(folder, spec)
+    feed = SoakFeed(stage.feed, epoch_ms() // 1000 * 1000, seed, rate)
+    program = TypedProgram(stage.home, stage.streams, folder / "logs")
+    soak = Soak(stage, feed, program, Random(seed), say, spec)  # noqa: S311  faults, not secrets
+    stop, over = StopFlag(), threading.Event()
+    feeder = threading.Thread(target=feed.write, args=(stop,), daemon=True)
+    sampler = threading.Thread(target=_sample, args=(soak, over), daemon=True)
+    feeder.start()
+    sampler.start()
+    try:
+        soak.run(hours, FAULT_EVERY_S)
+        stop.set()
+        feeder.join()
+        soak.finish()
+    finally:
+        stop.set()
+        over.set()
+        if soak.driver is not None:
+            soak.driver.kill()
+    wanted, there = feed.expected(stage.spec()), landed(stage)
+    return {
+        "hours": hours, "seed": seed, "rate": rate, "machine": description(),
+        "rows": sum(len(tick.rows) for tick in feed.written()), "kills": soak.kills, "faults": dict(soak.done),
+        "exit_codes": dict(soak.codes), "found": soak.found,
+        "tables": {name: _compared(name, wanted, there) for name in ("sessions", "late", "quarantine")},
+        "slopes": slopes(soak.samples), "samples": soak.samples,
+    }  # fmt: skip
+
+
+def _sample(soak: Soak, over: threading.Event) -> None:
+    while not over.wait(SAMPLE_EVERY_S):
+        with suppress(OSError):  # a folder may go while it is counted
+            soak.sample()
+
+
+def _compared(table: str, wanted: Landed, there: Landed) -> dict[str, Any]:
+    expected, found = getattr(wanted, table), getattr(there, table)
+    missing, extra = expected - found, found - expected
+    doubled = sum(count - expected[row] for row, count in extra.items() if expected[row])
+    return {
+        "expected": expected.total(), "lost": missing.total(), "doubled": doubled, "others": extra.total() - doubled,
+        "examples": [str(row)[:400] for row in (*list(missing)[:3], *list(extra)[:3])],
+    }  # fmt: skip
+
+
+def slopes(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return, of each figure, its medians in the first and last quarter, and its slope an hour as part of its mean."""
+    found = {}
+    for name in sorted({name for sample in samples for name in sample} - {"at", "batch_id", "age_s"}):
+        points = [(sample["at"] / 3_600_000, sample[name]) for sample in samples if name in sample]
+        quarter = len(points) // 4
+        if not quarter:
+            continue
+        hours, values = zip(*points, strict=True)
+        mean = statistics.fmean(values)
+        slope = statistics.linear_regression(hours, values).slope
+        found[name] = {
+            "first": statistics.median(values[:quarter]),
+            "last": statistics.median(values[-quarter:]),
+            "an_hour": round(slope, 2),
+            "share_of_mean": round(slope / mean, 3) if mean else 0.0,
+        }
+    return found
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the figures as lines to print."""
+    yield f"{found['hours']} h, seed {found['seed']}: {found['rows']:,} rows, {found['kills']} kills, {found['faults']}"
+    for name, table in found["tables"].items():
+        wrong = ", ".join(f"{table[how]} {how}" for how in ("lost", "doubled", "others"))
+        yield f"  {name}: {table['expected']:,} rows, {wrong}"
+    yield f"  {'figure':<28}{'first quarter':>16}{'last quarter':>16}{'an hour':>14}"
+    for name, each in found["slopes"].items():
+        yield f"  {name:<28}{each['first']:>16,.0f}{each['last']:>16,.0f}{each['an_hour']:>14,.1f}"
+    yield from (f"  FOUND {text}" for text in found["found"])
+
+
+def is_exact(found: dict[str, Any]) -> bool:
+    """Whether each row is in the tables once, and nothing was found on the way."""
+    return not found["found"] and not any(
+        table[name] for table in found["tables"].values() for name in ("lost", "doubled", "others")
+    )
+
+
+def store(found: dict[str, Any], file: Path) -> None:
+    """Write the figures."""
+    file.write_text(json.dumps(found, indent=1))
