@@ -48,6 +48,9 @@ FAULT_EVERY_S: Final = 60.0
 SAMPLE_EVERY_S: Final = 10.0
 PROGRESS_WITHIN_S: Final = 240.0
 """Time (s) in which a batch must end after a fault. A stream that takes longer is a finding."""
+LATEST_KILL_S: Final = 20.0
+KILLED_AGAIN: Final = 0.5
+"""Share of the faults that do not wait for a batch, while there were fewer kills than minutes."""
 MOST_TRIES: Final = 8
 KILLED_CHANGES: Final = 0.6
 """Share of the commands that are killed."""
@@ -77,6 +80,7 @@ class Soak:
     saved: list[str] = field(default_factory=list)
     samples: list[dict[str, float]] = field(default_factory=list)
     commands: int = 0
+    since: int = 0
 
     @property
     def kills(self) -> int:
@@ -94,16 +98,17 @@ class Soak:
                 continue
             number += 1
             self._keep_driver()
-            self._await_progress(since=0)
-            behind = self.kills * every_s < passed
-            name = self._draw(behind)
+            is_behind = self.kills * every_s < passed
+            if not (is_behind and self.chance.random() < KILLED_AGAIN):
+                self._await_progress()
+            name = self._draw(is_behind=is_behind)
             self.say(f"{passed / 60:5.1f} min  {name}  kills {self.kills}, load {load_average()}")
             self.done[name] += 1
-            since = epoch_ms()
+            self.since = epoch_ms()
             getattr(self, f"_{name}")()
             self._settle(())
-            self._keep_driver()
-            self._await_progress(since)
+            told = {"done": self.done, "codes": self.codes, "found": self.found}
+            (self.stage.root / "progress.json").write_text(json.dumps(told, indent=1))
 
     def finish(self) -> None:
         """Read all files and close all sessions."""
@@ -130,15 +135,15 @@ class Soak:
             found |= _use_of(driver.process.pid)
         self.samples.append(found)
 
-    def _draw(self, behind: bool) -> str:  # noqa: FBT001
-        if behind or self.chance.random() < SHARE_OF_KILLS:
+    def _draw(self, *, is_behind: bool) -> str:
+        if is_behind or self.chance.random() < SHARE_OF_KILLS:
             return self.chance.choice(KILLS)
         return self.chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
 
     # Faults of the driver
 
     def _kill_both(self) -> None:
-        time.sleep(self.chance.uniform(0, 3))
+        time.sleep(self.chance.uniform(0, LATEST_KILL_S))
         if self.driver is not None:
             self.driver.kill()
             self.driver = None
@@ -154,7 +159,7 @@ class Soak:
         self._kill_part(workers_of)
 
     def _kill_part(self, part: Callable[[int], Sequence[int]]) -> None:
-        time.sleep(self.chance.uniform(0, 3))
+        time.sleep(self.chance.uniform(0, LATEST_KILL_S))
         if self.driver is not None:
             for pid in part(self.driver.process.pid):
                 kill_process(pid)
@@ -297,12 +302,12 @@ class Soak:
         self.driver = self.program.start("run", NAME)
         self.done["start of a driver"] += 1
 
-    def _await_progress(self, since: int) -> None:
-        """Wait until a batch has ended since then."""
+    def _await_progress(self) -> None:
+        """Wait until a batch has ended since the last fault."""
         deadline = time.monotonic() + PROGRESS_WITHIN_S
         while time.monotonic() < deadline:
             beat = HEARTBEAT_FILE.of(self.stage.stream_home).read()
-            if beat is not None and beat.batch_at is not None and beat.batch_at > since:
+            if beat is not None and beat.batch_at is not None and beat.batch_at > self.since:
                 return
             self._keep_driver()
             time.sleep(1)
@@ -362,12 +367,11 @@ def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[s
         over.set()
         if soak.driver is not None:
             soak.driver.kill()
-    wanted, there = feed.expected(stage.spec()), landed(stage)
     return {
         "hours": hours, "seed": seed, "rate": rate, "machine": description(),
         "rows": sum(len(tick.rows) for tick in feed.written()), "kills": soak.kills, "faults": dict(soak.done),
         "exit_codes": dict(soak.codes), "found": soak.found,
-        "tables": {name: _compared(name, wanted, there) for name in ("sessions", "late", "quarantine")},
+        "tables": compare_tables(feed.expected(stage.spec()), landed(stage)),
         "slopes": slopes(soak.samples), "samples": soak.samples,
     }  # fmt: skip
 
@@ -378,14 +382,21 @@ def _sample(soak: Soak, over: threading.Event) -> None:
             soak.sample()
 
 
-def _compared(table: str, wanted: Landed, there: Landed) -> dict[str, Any]:
-    expected, found = getattr(wanted, table), getattr(there, table)
-    missing, extra = expected - found, found - expected
-    doubled = sum(count - expected[row] for row, count in extra.items() if expected[row])
-    return {
-        "expected": expected.total(), "lost": missing.total(), "doubled": doubled, "others": extra.total() - doubled,
-        "examples": [str(row)[:400] for row in (*list(missing)[:3], *list(extra)[:3])],
-    }  # fmt: skip
+def compare_tables(wanted: Landed, there: Landed) -> dict[str, dict[str, Any]]:
+    """Count the rows of each table that are lost, doubled, or none of those wanted."""
+    found = {}
+    for name in ("sessions", "late", "quarantine"):
+        expected, rows = getattr(wanted, name), getattr(there, name)
+        missing, extra = expected - rows, rows - expected
+        doubled = sum(count for row, count in extra.items() if expected[row])
+        found[name] = {
+            "expected": expected.total(),
+            "lost": missing.total(),
+            "doubled": doubled,
+            "others": extra.total() - doubled,
+            "examples": [str(row)[:400] for row in (*list(missing)[:3], *list(extra)[:3])],
+        }
+    return found
 
 
 def slopes(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
