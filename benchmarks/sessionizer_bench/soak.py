@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import pending_operation

@@ -87,7 +87,7 @@ class SoakFeed:
         ]
 
     def _rows(self) -> Iterator[Row]:
-        faults = {kind: share for kind, share in DEFAULT_FAULT_RATES.items() if kind != RowKind.CONFLICTING_DUPLICATE}
+        faults = {**DEFAULT_FAULT_RATES, RowKind.CONFLICTING_DUPLICATE: 0.0}
         scenario = Scenario(
             start_ms=self.start_ms,
             seed=self.seed,
