@@ -49,9 +49,15 @@ def file_kind(mode: int) -> str | None:
 def open_regular(path: Path) -> FileIO:
     """Open a file to read it, without a buffer. Raises OSError for anything but a regular file, and never waits.
 
-    To open a pipe waits for its writer, to read a device may have no end, and to open one may have effects.
+    To open a pipe waits for its writer, to read a device may have no end, and to open one may have effects. A link to
+    nothing is no absent file, because its name cannot be created.
     """
-    kind = file_kind(os.stat(path).st_mode)  # noqa: PTH116  a fifth faster than the path's own
+    try:
+        kind = file_kind(os.stat(path).st_mode)  # noqa: PTH116  a fifth faster than the path's own
+    except FileNotFoundError:
+        if not path.is_symlink():
+            raise
+        raise OSError(errno.EINVAL, "it is a link to a file that does not exist", str(path)) from None
     if kind is not None:
         raise OSError(errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, no regular file", str(path))
     # not to wait for a pipe that has replaced the file since then

@@ -46,3 +46,10 @@ def test_an_absent_file_is_not_a_damaged_one(tmp_path: Path) -> None:
 
 def test_an_unreadable_file_is_a_damaged_one(tmp_path: Path) -> None:
     assert examine_json(tmp_path).damage == f"{tmp_path} is damaged: it is a folder, no regular file"
+
+
+def test_a_link_to_nothing_is_a_damaged_file(tmp_path: Path) -> None:
+    """It cannot be created, so it must not pass for absence."""
+    (tmp_path / "a.json").symlink_to(tmp_path / "gone")
+    reading = examine_json(tmp_path / "a.json")
+    assert "a link to a file that does not exist" in str(reading.error)
