@@ -20,8 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil  # type: ignore[import-untyped]
-from sessionizer.control.records.heartbeat import HEARTBEAT_FILE
 
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import NotAccepted
 from sessionizer.home.clock import epoch_ms
