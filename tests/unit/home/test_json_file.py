@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.errors import UnwritablePath
+from sessionizer.errors import DamagedFile, UnwritablePath
 from sessionizer.home.record_file import create_json, examine_json, read_json, write_json
 
 if TYPE_CHECKING:
@@ -51,5 +51,4 @@ def test_an_unreadable_file_is_a_damaged_one(tmp_path: Path) -> None:
 def test_a_link_to_nothing_is_a_damaged_file(tmp_path: Path) -> None:
     """It cannot be created, so it must not pass for absence."""
     (tmp_path / "a.json").symlink_to(tmp_path / "gone")
-    reading = examine_json(tmp_path / "a.json")
-    assert "a link to a file that does not exist" in str(reading.error)
+    assert isinstance(examine_json(tmp_path / "a.json").error, DamagedFile)
