@@ -25,9 +25,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import CHECKPOINT, OPEN_EVENTS, StreamHome
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.commands.rescale import RescaleRunner
-from sessionizer.spark.state.commands.restore import RestoreRunner
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.commands.moves import RescaleRunner
+from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.rescale import Rescale
@@ -116,18 +115,12 @@ class Bench:
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
         """Restore the savepoint as the command does, from its plan on."""
-        command = Restore(canary=0)
-        plan = command.plan(plan_restore(self.spark, self.home, savepoint, manifest, canary=None))
-        name, digest = command.name, plan.digest
-        record = new_operation(self.home, name, digest, "benchmark", plan.leaves, savepoint=savepoint.id)
         runner = RestoreRunner(
-            spark=self.spark,
-            home=self.home,
-            command=command,
-            savepoint=savepoint,
-            manifest=manifest,
-            plan=plan,
+            spark=self.spark, home=self.home, command=Restore(canary=0), savepoint=savepoint, manifest=manifest
         )
+        plan = runner.look()
+        name, digest = Restore.name, plan.digest
+        record = new_operation(self.home, name, digest, "benchmark", plan.leaves, savepoint=savepoint.id)
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
         with hold_lease(self.home, job, 60, lambda _: None) as lease:
             execute(Operation(self.home, record, lease.check), runner)

@@ -25,12 +25,7 @@ from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import spec
 from sessionizer.cli.state_commands.abandon import abandon
-from sessionizer.cli.state_commands.apply import apply, upgrade
-from sessionizer.cli.state_commands.rescale import rescale
-from sessionizer.cli.state_commands.restore import restore
-from sessionizer.cli.state_commands.rollback import promote, rollback
-from sessionizer.cli.state_commands.seed import seed
-from sessionizer.cli.state_commands.switch import switch
+from sessionizer.cli.state_commands.changes import apply, promote, rescale, restore, rollback, seed, switch, upgrade
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal

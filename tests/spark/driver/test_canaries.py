@@ -17,7 +17,7 @@ from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.spark.state.commands import rollback
+from sessionizer.spark.state.commands import restores
 from sessionizer.state.commands.restore import Restore
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.expected.landed import assert_as_defined, landed
@@ -85,7 +85,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert failed.second in (shown or "")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rollback, "activate_lineage", die)
+        patched.setattr(restores, "activate_lineage", die)
         with pytest.raises(Killed):
             run(failed.stage, "killed")
     begun = pending_operation(home)

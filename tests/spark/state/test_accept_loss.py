@@ -14,9 +14,9 @@ from sessionizer.lineage.excluded_ranges import Records
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
-from sessionizer.spark.state.commands.accept_loss import LossRunner
-from sessionizer.spark.state.commands.rollback import RollbackRunner
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.commands.moves import LossRunner
+from sessionizer.spark.state.commands.restores import RollbackRunner, plan_restore
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.native import make_native_savepoint
@@ -100,7 +100,7 @@ def test_records_that_retention_removed(
     plan = accept_loss(spark, stage)
     assert plan.lost == (str(Records(kafka_topic, 0, 3, 5)),)
     with pytest.raises(EventsGone):  # its rows would be deleted, and the records are not there to read again
-        RollbackRunner(spark=spark, home=stage.stream_home).look().require_possible()
+        RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback()).look().require_possible()
     drain(spark, stage)
     assert ids_of_events(stage) == ["c0", "c1", "c2", "c5", "c6"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.state_commands.operations import is_done_already
+from sessionizer.cli.state_commands.course import is_done_already
 from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation

@@ -26,7 +26,7 @@ from sessionizer.lineage.excluded_ranges import (
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.commands.switch import SwitchRunner
+from sessionizer.spark.state.commands.moves import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.state_commands.offer import canary_line
+from sessionizer.cli.state_commands.course import canary_line
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
@@ -20,7 +20,7 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
-from sessionizer.spark.state.commands.rescale import RescaleRunner
+from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.state.commands.rescale import Rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch

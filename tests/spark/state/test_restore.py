@@ -26,8 +26,8 @@ from sessionizer.home.data_files import files_below, remove_tree
 from sessionizer.home.stream_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import read_announced_timeouts
-from sessionizer.spark.state.commands import restore
-from sessionizer.spark.state.restores.restore_planning import plan_restore, saved_path
+from sessionizer.spark.state.commands import runner
+from sessionizer.spark.state.commands.restores import plan_restore, saved_path
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -314,7 +314,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
-    monkeypatch.setattr(restore, "examine", fail)
+    monkeypatch.setattr(runner, "examine", fail)
     with pytest.raises(OSError, match="source away"):
         restored.restore()
     monkeypatch.undo()
@@ -336,7 +336,7 @@ def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_agai
         raise OSError(message)
 
     tables = landed(restored.stage)
-    monkeypatch.setattr(restore, "examine", fail)
+    monkeypatch.setattr(runner, "examine", fail)
     with pytest.raises(OSError, match="source away"):
         restored.restore()
     home = restored.stage.stream_home

@@ -10,8 +10,8 @@ from sessionizer.control.execution import execute
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation
 from sessionizer.errors import NoWayBack, PlanChanged
-from sessionizer.spark.state.commands import rollback
-from sessionizer.spark.state.commands.rollback import RollbackRunner, plan_rollback
+from sessionizer.spark.state.commands import restores
+from sessionizer.spark.state.commands.restores import RollbackRunner, plan_rollback
 from sessionizer.state.commands.rollback import Rollback
 from support.expected.landed import assert_as_defined
 from support.processes.in_process import catch_up, drain
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:
-    return approved(stage.stream_home, Rollback.name, RollbackRunner(spark=spark, home=stage.stream_home).look())
+    return approved(
+        stage.stream_home, Rollback.name, RollbackRunner(spark=spark, home=stage.stream_home, command=Rollback()).look()
+    )
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN
@@ -58,7 +60,7 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
         moved.stream_home, new_operation(moved.stream_home, Rollback.name, "0" * 16, "ann", (second, 1)), lambda: None
     )
     with pytest.raises(PlanChanged):
-        execute(stale, RollbackRunner(spark=spark, home=moved.stream_home))
+        execute(stale, RollbackRunner(spark=spark, home=moved.stream_home, command=Rollback()))
     assert stale.record.outcome is Ending.ABANDONED
     assert moved.lineage == second
 
@@ -67,13 +69,13 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
 
     begun = operation_of(spark, moved)
     with monkeypatch.context() as patched:
-        patched.setattr(rollback, "activate_lineage", die)
+        patched.setattr(restores, "activate_lineage", die)
         with pytest.raises(Killed):
-            execute(begun, RollbackRunner(spark=spark, home=moved.stream_home))
+            execute(begun, RollbackRunner(spark=spark, home=moved.stream_home, command=Rollback()))
     pending = pending_operation(moved.stream_home)
     assert pending is not None
     assert pending.step is OperationStage.TAKEN_BACK
-    runner = RollbackRunner(spark=spark, home=moved.stream_home)
+    runner = RollbackRunner(spark=spark, home=moved.stream_home, command=Rollback())
     done = execute(Operation(moved.stream_home, pending, lambda: None), runner)
     assert (done.outcome, done.lineage_to, moved.lineage) == (Ending.DONE, first, first)
     assert "sessions " in done.counts

@@ -16,7 +16,7 @@ from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import plain
 from sessionizer.lineage.source_ids import read_source_ids
-from sessionizer.spark.state.commands.switch import SwitchRunner
+from sessionizer.spark.state.commands.moves import SwitchRunner
 from sessionizer.state.commands.switch import Switch
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS

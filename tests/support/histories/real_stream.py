@@ -24,10 +24,8 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_append import append_once
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.commands.apply import ApplyRunner
-from sessionizer.spark.state.commands.rescale import RescaleRunner
-from sessionizer.spark.state.commands.restore import RestoreRunner
-from sessionizer.spark.state.commands.rollback import RollbackRunner
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.commands.moves import RescaleRunner
+from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
@@ -120,26 +118,21 @@ class RealStream:
 
     def restore(self, savepoint: str) -> OperationRecord:
         """Go back, or forward, to a savepoint."""
-        kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        command, plan = Restore(canary=0), self.plan_of(savepoint)
-        runner = RestoreRunner(
-            spark=self.spark,
-            home=self.home,
-            command=command,
-            savepoint=kept,
-            manifest=manifest,
-            plan=plan,
-        )
-        return self._typed(command.name, lambda: plan, runner, savepoint)
+        runner = self._restoring(savepoint)
+        return self._typed(Restore.name, runner.look, runner, savepoint)
 
     def plan_of(self, savepoint: str) -> Plan[RestorePlan]:
         """Return what a restore to the savepoint would do."""
+        return self._restoring(savepoint).look()
+
+    def _restoring(self, savepoint: str) -> RestoreRunner:
         kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
-        return Restore(canary=0).plan(plan_restore(self.spark, self.home, kept, manifest, canary=None))
+        command = Restore(canary=0)
+        return RestoreRunner(spark=self.spark, home=self.home, command=command, savepoint=kept, manifest=manifest)
 
     def rollback(self) -> OperationRecord:
         """Go back to the lineage before."""
-        runner = RollbackRunner(spark=self.spark, home=self.home)
+        runner = RollbackRunner(spark=self.spark, home=self.home, command=Rollback())
         return self._typed(Rollback.name, runner.look, runner)
 
     def rescale(self) -> OperationRecord:

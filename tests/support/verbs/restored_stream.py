@@ -13,8 +13,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.state.commands.restore import RestoreRunner
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
@@ -84,35 +83,37 @@ class Restored:
 
     def plan(self, *exclude: str) -> RestorePlan:
         """What would be done; of a restore that was begun, with what was left out then."""
+        return self._runner(replace(WITHOUT_CANARY, exclude=exclude)).look().decision
+
+    def _runner(self, command: Restore) -> RestoreRunner:
         home = self.stage.stream_home
         pending = pending_operation(home)
-        begun = read_approved(home, pending.id) if pending else None
-        return plan_restore(self.spark, home, self.savepoint, self.manifest, exclude, begun)
+        return RestoreRunner(
+            spark=self.spark,
+            home=home,
+            say=self.said.append,
+            command=command,
+            savepoint=self.savepoint,
+            manifest=self.manifest,
+            begun=read_approved(home, pending.id) if pending else None,
+        )
 
     def restore(
         self, operation: str = OPERATION, exclude: Sequence[str] = (), command: Restore = WITHOUT_CANARY
     ) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, found = self.stage.stream_home, self.plan(*exclude)
-        plan = command.plan(replace(found, decision=replace(found.decision, canary=command.terms)))
-        begun = replace(
-            begun_restore(operation, savepoint=self.manifest.id),
-            digest=plan.digest,
-            lineage_from=plan.leaves[0],
-            batch_from=plan.leaves[1],
-        )
-        record = pending_operation(home) or begun
+        home, runner = self.stage.stream_home, self._runner(replace(command, exclude=tuple(exclude)))
+        record = pending_operation(home)
+        if record is None:
+            plan = runner.look()
+            record = replace(
+                begun_restore(operation, savepoint=self.manifest.id),
+                digest=plan.digest,
+                lineage_from=plan.leaves[0],
+                batch_from=plan.leaves[1],
+            )
         job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
         with hold_lease(home, job, 10, self.said.append) as lease:
-            runner = RestoreRunner(
-                spark=self.spark,
-                home=home,
-                say=self.said.append,
-                command=command,
-                savepoint=self.savepoint,
-                manifest=self.manifest,
-                plan=plan,
-            )
             return execute(Operation(home, record, lease.check), runner)
 
     def batches(self, files: ClickFiles) -> list[Batch]:

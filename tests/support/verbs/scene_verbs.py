@@ -15,11 +15,8 @@ from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.state.commands.apply import ApplyRunner
-from sessionizer.spark.state.commands.rescale import RescaleRunner
-from sessionizer.spark.state.commands.restore import RestoreRunner
-from sessionizer.spark.state.commands.rollback import RollbackRunner
-from sessionizer.spark.state.commands.switch import SwitchRunner
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.commands.moves import RescaleRunner, SwitchRunner
+from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale
@@ -112,7 +109,7 @@ def left_for_a_bad_one(scene: Scene) -> None:
 
 def roll_it_back(scene: Scene) -> OperationRecord:
     """To the lineage before."""
-    runner = RollbackRunner(spark=scene.spark, home=scene.home)
+    runner = RollbackRunner(spark=scene.spark, home=scene.home, command=Rollback())
     return typed(scene.home, Rollback.name, runner.look, runner)
 
 
@@ -139,22 +136,9 @@ def saved_and_gone_on(scene: Scene) -> None:
 
 def restore(scene: Scene) -> OperationRecord:
     """To the savepoint."""
-    home, spark = scene.home, scene.spark
-    done = done_before(home, Restore.name)
-    if done is None:
-        kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
-        command = Restore()
-        plan = command.plan(plan_restore(spark, home, kept, manifest, (), None, canary=command.terms))
-        runner = RestoreRunner(
-            spark=spark,
-            home=home,
-            command=command,
-            savepoint=kept,
-            manifest=manifest,
-            plan=plan,
-        )
-        done = typed(home, command.name, lambda: plan, runner, savepoint=SAVEPOINT)
-    return done
+    kept, manifest = complete_savepoint(scene.stage.root / "savepoints", SAVEPOINT, epoch_ms())
+    runner = RestoreRunner(spark=scene.spark, home=scene.home, command=Restore(), savepoint=kept, manifest=manifest)
+    return typed(scene.home, Restore.name, runner.look, runner, savepoint=SAVEPOINT)
 
 
 def archived(scene: Scene) -> None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 NOT_NEEDED = cast("Any", None)
 
 
-class Runner(SparkRunner):
+class Runner(SparkRunner[Any]):
     """Has a batch that should come back."""
 
-    def plan_again(self, record: object) -> Any:
+    def look(self) -> Any:
         raise NotImplementedError
 
     def row_changes(self) -> tuple[list[Any], Any]:
@@ -43,7 +43,7 @@ def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
 
     monkeypatch.setattr(runner, "count_changes", gone)
     monkeypatch.setattr(runner, "change_rows", lambda *_: changed.append("rows"))
-    found = Runner(spark=NOT_NEEDED, home=home)
+    found = Runner(spark=NOT_NEEDED, home=home, command=NOT_NEEDED)
     assert PointOfNoReturn().is_done(operation.record) == begun
     if begun:  # a run before has brought some of them back, and goes to its end
         found.run(DeleteLaterRows(), operation)
@@ -57,4 +57,4 @@ def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
 
 def test_an_unknown_step_is_no_step_of_it(home: StreamHome) -> None:
     with pytest.raises(NotImplementedError):
-        Runner(spark=NOT_NEEDED, home=home).run(cast("Any", "step"), NOT_NEEDED)
+        Runner(spark=NOT_NEEDED, home=home, command=NOT_NEEDED).run(cast("Any", "step"), NOT_NEEDED)

@@ -291,8 +291,10 @@ def test_every_verb_comes_through_the_same_door() -> None:
     folder = REPOSITORY / "jobs" / "sessionizer"
     using = {path.name for path in folder.rglob("*.py") if "hold_lease(" in path.read_text()}
     assert using == {"maintenance.py", "operation_run.py"}
-    for verb in VERBS:
-        assert "carry_out(" in (folder / "cli" / "state_commands" / f"{verb}.py").read_text()
+    course = (folder / "cli" / "state_commands" / "course.py").read_text()
+    changes = (folder / "cli" / "state_commands" / "changes.py").read_text()
+    assert "carry_out(self.where" in course
+    assert all(f"command_line({verb.capitalize()}, " in changes for verb in VERBS)
 
 
 def test_the_same_command_may_have_ended_before_this_one_was_recorded(home: StreamHome) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sessionizer.cli.places import Data, Home, Stream, require_known_stream, stream_home
-from sessionizer.cli.state_commands.operations import approver
-from sessionizer.cli.state_commands.shared_options import By  # noqa: TC001  read when it runs
+from sessionizer.cli.state_commands.course import By, approver
 from sessionizer.cli.terminal import say
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.control.maintenance import end_job

@@ -23,7 +23,7 @@ from sessionizer.lineage.checkpoint_record import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.failures.query_failure import is_transient_failure
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.commands.rollback import RollbackRunner
+from sessionizer.spark.state.commands.restores import RollbackRunner
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
 
@@ -56,7 +56,7 @@ def roll_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say
         spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
         if canary is not None and canary.goes_back:
             say(f"lineage {canary.lineage} failed its canary ({canary.course.reason}): rolling back")
-        runner = CanaryRollbackRunner(spark=spark, home=home, say=say)
+        runner = CanaryRollbackRunner(spark=spark, home=home, say=say, command=Rollback())
         record = begun or _approve_rollback(runner)
         try:
             with RunReporter(

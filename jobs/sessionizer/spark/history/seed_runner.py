@@ -34,6 +34,7 @@ from sessionizer.spark.state.emitted_rows import select_open_events
 from sessionizer.spark.state.open_events import open_event_schema
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.command import Plan
+from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
-    from sessionizer.state.commands.seed import Seed
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.state.seeds.seed_plan import SeedDecision
 
@@ -56,10 +56,9 @@ _SEED_BATCH: Final = 0
 
 
 @dataclass(kw_only=True)
-class SeedRunner(SparkRunner):
+class SeedRunner(SparkRunner[Seed]):
     """Runner of a seed with the history that ``reader`` reads."""
 
-    command: Seed
     reader: HistoryReader
     _history: HistoryResults | None = field(default=None, init=False)
 
@@ -76,19 +75,15 @@ class SeedRunner(SparkRunner):
         """Make the plan without its figures, because the history is read anyway."""
         return self.command.plan(self.reader.decision)
 
-    def last_steps(self) -> Sequence[Step]:
-        """Return the steps that follow the activation."""
-        return self.command.last_steps
-
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only a seed has."""
         match step:
             case ReadHistory():
                 self._read(operation)
             case KeepTypes():
-                settle(self.home, self._lineage(operation), self._read(operation).kept)
+                settle(self.home, self.activated(operation), self._read(operation).kept)
             case WriteFinishedSessions():
-                self._fill_tables(self._lineage(operation), self._read(operation), operation.permit)
+                self._fill_tables(self.activated(operation), self._read(operation), operation.permit)
             case _:
                 return super().run_own(step, operation)
         return None
@@ -107,8 +102,8 @@ class SeedRunner(SparkRunner):
             records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
         )
         partitions = partitions_of(reader.spark.conf.get(PARTITIONS), reader.spec.key_groups)
-        self.begin(reader.spec, reader.examined, partitions, transfer, operation)
-        self.made.start(select_open_events(taken.frame(reader.spark), canonical_schema(open_event_schema(taken.kept))))
+        state = select_open_events(taken.frame(reader.spark), canonical_schema(open_event_schema(taken.kept)))
+        self.start_with(state, transfer, reader.spec, partitions, operation, reader.examined)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables, and all rows that the stream has written so far."""
@@ -128,11 +123,6 @@ class SeedRunner(SparkRunner):
             self.say("taking the history")
             self._history = reader.kept(self.home.seeds / operation.record.id, operation.permit)
         return self._history
-
-    def _lineage(self, operation: Operation) -> str:
-        lineage = self.find_activated(operation.record)
-        assert lineage is not None  # noqa: S101  the steps that need it follow the activation
-        return lineage
 
     def _fill_tables(self, lineage: str, taken: HistoryResults, permit: Callable[[], None]) -> None:
         reader, spec = self.reader, self.reader.spec

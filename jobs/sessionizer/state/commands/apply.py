@@ -36,6 +36,7 @@ class Apply(Command):
     when_impossible: ClassVar = (
         "correct what the plan names in the spec, or give it in the form's field Accept, then {again}"
     )
+    may_repeat: ClassVar = True
     takes_programs: ClassVar[bool] = False
     """Whether the stream goes on by the installed programs as well, even by another line of Spark."""
 

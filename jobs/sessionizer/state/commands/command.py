@@ -118,8 +118,9 @@ class Command:
 
     ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
     file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
-    ``begins_stream``: whether it is for a stream that never ran. ``needed``: fields that the form requires.
-    ``when_impossible``: what to do if its plan is impossible.
+    ``begins_stream``: whether it is for a stream that never ran. ``may_repeat``: whether two plans may have one digest,
+    because it may change a lineage in place. ``needed``: fields that the form requires. ``when_impossible``: what to do
+    if its plan is impossible.
     """
 
     name: ClassVar[str]
@@ -127,6 +128,7 @@ class Command:
     reads_spec: ClassVar[bool] = True
     writes_tables: ClassVar[bool] = False
     begins_stream: ClassVar[bool] = False
+    may_repeat: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = ()
     when_impossible: ClassVar[str] = "put back what the plan names, then {again}"
 

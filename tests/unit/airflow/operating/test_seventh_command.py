@@ -9,8 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sessionizer.cli.state_commands.shared_options import Shared
-from sessionizer.cli.state_commands.typed import command_line
+from sessionizer.cli.state_commands.course import Shared, command_line
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import read_operations, write_operation
 from sessionizer.errors import InvalidSpec

@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> StreamHome:
 def test_a_promotion_while_spark_starts_ends_the_rollback(home: StreamHome) -> None:
     lineage = require_lineage(home)
     record = new_operation(home, Rollback.name, "0123456789abcdef", "the driver", (lineage, 0))
-    runner = CanaryRollbackRunner(spark=cast("SparkSession", None), home=home)
+    runner = CanaryRollbackRunner(spark=cast("SparkSession", None), home=home, command=Rollback())
     promote_lineage(home, "ann")
     with pytest.raises(StreamMovedOn) as ended:
         runner.run(PointOfNoReturn(), Operation(home, record, lambda: None))

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import partitions_of
-from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile
-from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import SavepointHome
@@ -26,8 +23,8 @@ from sessionizer.spark.sinks.tables import have_tables, require_own_tables_fit
 from sessionizer.spark.state.commands.runner import SparkRunner
 from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
     NotePrograms,
@@ -37,23 +34,21 @@ from sessionizer.state.commands.steps import (
     WriteSpec,
 )
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
 from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
-    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.roots import DataPath
     from sessionizer.lineage.kept_spec import KeptTypes
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.commands.apply import Apply
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
@@ -61,13 +56,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class ApplyRunner(SparkRunner):
+class ApplyRunner(SparkRunner[Apply]):
     """Runner of ``command``, which changes the stream to ``spec``.
 
     ``savepoints``: the folder for the savepoint of the state before.
     """
 
-    command: Apply
     spec: StreamSpec
     savepoints: DataPath
     _found: tuple[CommittedBatch, Examined] | None = field(default=None, init=False)
@@ -79,15 +73,12 @@ class ApplyRunner(SparkRunner):
         Raises InvalidSpec if Spark refuses the spec, or state or tables have values that it cannot take, and the errors
         of ``read_committed_batch``, which keep a stream from being saved.
         """
-        committed = self._committed()
-        plan = self._plan_of(committed)
+        committed = read_committed_batch(self.home, to_upgrade=self.command.takes_programs)
+        at, same = (committed.lineage, committed.batch_id), frozenset(self._same_to_spark(committed))
+        plan = self.command.plan(plan_upgrade(self.home, at, self.spec, self.command.request, same))
         if plan.is_needed and not plan.decision.refused:
             self._found = committed, self._examined(committed, self._migrated(committed, self.home.seeds))
         return plan
-
-    def plan_again(self, record: OperationRecord) -> Plan[UpgradePlan]:  # noqa: ARG002  the interface
-        """Make the plan under the lease. Raises the errors of ``look``."""
-        return self.look()
 
     def run_own(self, step: Step, operation: Operation) -> str | None:
         """Run a step that only an apply has."""
@@ -101,7 +92,7 @@ class ApplyRunner(SparkRunner):
             case WriteSpec():
                 return self._write_spec(self._looked[0], operation)
             case NotePrograms():
-                note_programs(self.home, self._activated(operation))
+                note_programs(self.home, self.activated(operation))
             case _:
                 return super().run_own(step, operation)
         return None
@@ -109,18 +100,8 @@ class ApplyRunner(SparkRunner):
     def start_lineage(self, operation: Operation) -> None:
         """Start the new lineage. Raises HalfWrittenBatch."""
         committed, examined = self._looked
-        origin = Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id)
-        migrated = self._migrated(committed, self._folder(operation))
-        state, transfer = transfer_state(
-            self.spark, self.home, committed, new_record(self.home, self.spec), origin, migrated=migrated
-        )
-        partitions = partitions_of(committed.settings[PARTITIONS], self.spec.key_groups)
-        self.begin(self.spec, examined, partitions, transfer, operation)
-        self.made.start(state)
-
-    def last_steps(self) -> Sequence[Step]:
-        """Return the steps that follow the decisive change."""
-        return self.command.last_steps
+        migrated, record = self._migrated(committed, self._folder(operation)), new_record(self.home, self.spec)
+        self.start_after(operation, committed, self.spec, record, examined=examined, migrated=migrated)
 
     def clean_up(self, operation: Operation) -> None:
         """Remove the new lineage of a failed try, and the results of its migration. Raises LeaseLost."""
@@ -131,15 +112,10 @@ class ApplyRunner(SparkRunner):
             remove_tree(folder)
 
     def _write_finished(self, operation: Operation) -> None:
-        lineage = self._activated(operation)
+        lineage = self.activated(operation)
         origin = ORIGIN_FILE.of(self.home, lineage).require()
         before = self._spec_before((origin.parent if origin else None) or lineage)
         write_finished_rows(self.spark, self.home, lineage, before, self._folder(operation), operation.permit)
-
-    def _activated(self, operation: Operation) -> str:
-        lineage = self.find_activated(operation.record)
-        assert lineage is not None  # noqa: S101  the steps that need it follow the decisive change
-        return lineage
 
     def _spec_before(self, lineage: str) -> tuple[StreamSpec, KeptTypes]:
         """Return the spec and types by which finished sessions of the lineage are written. Raises DamagedFile."""
@@ -177,15 +153,6 @@ class ApplyRunner(SparkRunner):
         write_lineage_spec(self.home, committed.lineage, new_record(self.home, self.spec))
         self.say("lineage: the approved spec is recorded")
         return committed.lineage
-
-    def _committed(self) -> CommittedBatch:
-        """Read the stream. Only an upgrade reads the checkpoint of another line of Spark or the state of a release."""
-        return read_committed_batch(self.home, to_upgrade=self.command.takes_programs)
-
-    def _plan_of(self, committed: CommittedBatch) -> Plan[UpgradePlan]:
-        at = (committed.lineage, committed.batch_id)
-        same = frozenset(self._same_to_spark(committed))
-        return self.command.plan(plan_upgrade(self.home, at, self.spec, self.command.request, same))
 
     def _same_to_spark(self, committed: CommittedBatch) -> Iterator[str]:
         """Yield the expressions of the mapping that are only written otherwise, over a source that did not change."""

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from sessionizer.checkpoint.batch_logs import partitions_of
+from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
+from sessionizer.spark.state.lineages.transfer import transfer_state
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
+from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.steps import (
     Activate,
     Canary,
@@ -18,39 +24,52 @@ from sessionizer.state.commands.steps import (
     StartLineage,
     Stop,
 )
+from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.preconditions import find_changed_lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.control.execution import Step
     from sessionizer.control.operation import Operation
-    from sessionizer.control.plan_changes import Decided
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.spark.state.group_logs import FirstLog
+    from sessionizer.spark.state.lineages.initial_log import DividedEvents
+    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+    from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.commands.command import Plan
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.state_transfer import StateTransfer
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
     from sessionizer.stream_spec.document.stream import StreamSpec
 
     Say: TypeAlias = Callable[[str], None]
 
+Asked = TypeVar("Asked", bound=Command)
+
 
 @dataclass(kw_only=True)
-class SparkRunner(ABC):
-    """Runner of the steps of a command on the stream of ``home``. ``say`` is called with each line of progress."""
+class SparkRunner(ABC, Generic[Asked]):
+    """Runner of the steps of ``command`` on the stream of ``home``. ``say`` is called with each line of progress."""
 
     spark: SparkSession
     home: StreamHome
+    command: Asked
     say: Say = lambda _: None
     new: NewLineage | None = field(default=None, init=False)
 
     @abstractmethod
-    def plan_again(self, record: OperationRecord) -> Plan[Decided]:
-        """Make the plan under the lease. Writes nothing."""
+    def look(self) -> Plan[Any]:
+        """Make the plan. Writes nothing."""
+
+    def plan_again(self, record: OperationRecord) -> Plan[Any]:  # noqa: ARG002  the interface
+        """Make the plan under the lease. Raises the errors of ``look``."""
+        return self.look()
 
     def find_activated(self, record: OperationRecord) -> str | None:
         """Return the lineage of an earlier try that made the decisive change. None: no try did."""
@@ -58,7 +77,7 @@ class SparkRunner(ABC):
 
     def last_steps(self) -> Sequence[Step]:
         """Return the steps that follow the decisive change."""
-        return ()
+        return self.command.last_steps
 
     def run(self, step: Step, operation: Operation) -> str | None:
         """Run a step. Return the active lineage if the step is the decisive change."""
@@ -89,23 +108,62 @@ class SparkRunner(ABC):
         raise NotImplementedError(step, operation)
 
     def start_lineage(self, operation: Operation) -> None:
-        """Start the new lineage of the command."""
+        """Start the new lineage of the command. Raises HalfWrittenBatch."""
         raise NotImplementedError(operation)
 
-    def begin(
-        self, spec: StreamSpec, examined: Examined, partitions: int, transfer: StateTransfer, operation: Operation
+    def start_after(  # noqa: PLR0913  what a lineage begins with
+        self,
+        operation: Operation,
+        committed: CommittedBatch,
+        spec: StreamSpec,
+        record: LineageSpec,
+        *,
+        partitions: int | None = None,
+        examined: Examined | None = None,
+        same_source: bool = True,
+        records: Mapping[str, JsonObject] | None = None,
+        migrated: MigratedEvents | None = None,
     ) -> None:
-        """Prepare a new lineage by ``spec`` with so many ``partitions``. Nothing of it is made yet."""
+        """Start a lineage by ``spec`` with the state after the batch of ``committed``. Raises HalfWrittenBatch.
+
+        ``record``: of the spec. ``partitions``: None leaves their number. The others are as for ``transfer_state``.
+        """
+        origin = Origin(self.command.name, epoch_ms(), committed.lineage, committed.batch_id)
+        state, transfer = transfer_state(
+            self.spark,
+            self.home,
+            committed,
+            record,
+            origin,
+            same_source=same_source,
+            records=records,
+            migrated=migrated,
+        )
+        if partitions is None:
+            partitions = partitions_of(committed.settings[PARTITIONS], spec.key_groups)
+        self.start_with(state, transfer, spec, partitions, operation, examined)
+
+    def start_with(
+        self,
+        state: DataFrame | KeptState | FirstLog | DividedEvents,
+        transfer: StateTransfer,
+        spec: StreamSpec,
+        partitions: int,
+        operation: Operation,
+        examined: Examined | None = None,
+    ) -> None:
+        """Start a lineage by ``spec`` with ``state`` in so many ``partitions``. ``examined``: the spec, if it was."""
         self.new = NewLineage(
             spark=self.spark,
             home=self.home,
             spec=spec,
-            examined=examined,
+            examined=examined or examine(self.spark, spec, self.home.platform),
             partitions=partitions,
             transfer=transfer,
             permit=operation.permit,
             after=lambda step: self.say(f"new lineage: {step}"),
         )
+        self.new.start(state)
 
     def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
         """Return the tables of the stream, and the rows that leave them and come back."""
@@ -126,6 +184,12 @@ class SparkRunner(ABC):
         """The lineage that this try started."""
         assert self.new is not None  # noqa: S101  a plan starts it first
         return self.new
+
+    def activated(self, operation: Operation) -> str:
+        """Return the lineage that is active since the decisive change, for the steps that follow it."""
+        lineage = self.find_activated(operation.record)
+        assert lineage is not None  # noqa: S101  the steps that need it follow the decisive change
+        return lineage
 
     def _require_rows(self, operation: Operation) -> None:
         """Raise RowsGone if rows that should come back cannot be read any more."""

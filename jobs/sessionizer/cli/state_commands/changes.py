@@ -1,0 +1,373 @@
+"""Commands that change a stream's state, as they are typed: what each reads first, its runner and its last word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sessionizer.checkpoint.batch_logs import read_begun_batch
+from sessionizer.cli.places import Home, Stream, home_folder, require_known_stream, stream_spec
+from sessionizer.cli.savepoint_words import savepoints_folder
+from sessionizer.cli.state_commands.course import (
+    By,
+    Change,
+    WithoutSteps,
+    approver,
+    command_line,
+    is_done_already,
+    note_edited_file,
+)
+from sessionizer.cli.terminal import say
+from sessionizer.control.records.operation_record import OperationStage
+from sessionizer.counts import count_text
+from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.deployment.upgrade_planning import plan_upgrade
+from sessionizer.errors import InvalidSpec, StreamBegun, UnknownSavepoint
+from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.installation import require_driver_loads
+from sessionizer.lineage.active import active_lineage, require_lineage
+from sessionizer.lineage.canary.canary_record import promote_lineage
+from sessionizer.lineage.excluded_ranges import read_approved
+from sessionizer.lineage.kept_spec import keep_rescale
+from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.steps import Prove
+from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.lineages.committed_batch import read_committed_batch
+from sessionizer.state.lineages.origin import rollback_of
+from sessionizer.state.lineages.rescale_plan import Division
+from sessionizer.state.lineages.switch_plan import decide_switch, require_switch
+from sessionizer.state.restores.rollback_plan import decide_rollback
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.marker_files import keep_from_removal
+from sessionizer.state.seeds.seed_plan import SeedDecision
+from sessionizer.stream_spec.decisions import (
+    KEY_GROUPS,
+    changes_between,
+    decisions_of,
+    list_decisions,
+    spec_fingerprint,
+)
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import SavepointHome
+    from sessionizer.spark.history.history_rows import Reader
+    from sessionizer.spark.state.commands.runner import SparkRunner
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+NOT_LOOKED_AT = "columns and SQL are not checked: Spark does that before the stream is stopped, or now with --deep"
+
+
+@dataclass(kw_only=True)
+class RestoreChange(Change[Restore]):
+    """``sessionizer restore``: go back to a savepoint."""
+
+    folder: DataPath = field(init=False)
+    found: tuple[SavepointHome, Manifest] = field(init=False)
+
+    def choose(self) -> None:
+        """Choose the savepoint, by its id or by a time. Raises InvalidSpec, UnknownSavepoint."""
+        self.folder = savepoints_folder(self.where, self.command.folder)
+        savepoint, time = self.command.savepoint, self.command.time
+        if savepoint is None and time is None:
+            allowed = "Give SAVEPOINT, an id that `sessionizer savepoint list …` shows, or --time with a moment"
+            raise InvalidSpec("SAVEPOINT", None, allowed)
+        if savepoint is not None and time is not None:
+            raise InvalidSpec("--time", time, "Omit it, because SAVEPOINT is given")
+        self.savepoint = savepoint or self._newest_at(str(time))
+        self.why = f"{self.command.name} to {self.savepoint}"
+
+    def _newest_at(self, time: str) -> str:
+        until = moment_of(time, "--time")
+        found = [each for each in list_savepoints(self.folder, epoch_ms()) if each.is_complete]
+        fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
+        if not fitting:
+            raise UnknownSavepoint("", (each.id for each in found), until=time)
+        return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
+
+    def needs_spark(self) -> bool:
+        """Find the savepoint. Raises UnknownSavepoint, UnusableSavepoint, NothingToSave."""
+        self.found = complete_savepoint(self.folder, self.savepoint, epoch_ms())
+        require_lineage(self.where)
+        return True
+
+    def held(self) -> AbstractContextManager[object]:
+        """Keep the savepoint from removal."""
+        return keep_from_removal(self.found[0], self.command.name)
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Restore]:
+        """Return the runner. A restore that was begun excludes the ranges that were approved."""
+        from sessionizer.spark.state.commands.restores import RestoreRunner  # noqa: PLC0415  fast --help
+
+        savepoint, manifest = self.found
+        begun = read_approved(self.where, self.pending.id) if self.pending else None
+        return RestoreRunner(
+            spark=spark,
+            home=self.where,
+            say=say,
+            command=self.command,
+            savepoint=savepoint,
+            manifest=manifest,
+            begun=begun,
+        )
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on."""
+        stream, savepoint, lineage = self.where.name, self.savepoint, record.lineage_to
+        typer.echo(f"stream {stream} is back at savepoint {savepoint}, in lineage {lineage} ({record.seconds} s)")
+
+
+@dataclass(kw_only=True)
+class RollbackChange(Change[Rollback]):
+    """``sessionizer rollback``: go back to the lineage before."""
+
+    def needs_spark(self) -> bool:
+        """Refuse another digest than that of the way back."""
+        require_known_stream(self.where, self.shared.streams)
+        if self.pending is None:
+            back, leaves = rollback_of(self.where)
+            self.is_approved(decide_rollback(self.where.name, leaves, back.lineage))
+        return True
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Rollback]:
+        """Return the runner."""
+        from sessionizer.spark.state.commands.restores import RollbackRunner  # noqa: PLC0415  fast --help
+
+        return RollbackRunner(spark=spark, home=self.where, say=say, command=self.command)
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on."""
+        typer.echo(f"stream {self.where.name} is back in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+@dataclass(kw_only=True)
+class OfFile(Change[Any]):
+    """A command that reads the stream's file. ``spec``: what the file says."""
+
+    spec: StreamSpec = field(init=False)
+
+    def choose(self) -> None:
+        """Read the file. Raises UnknownStream, DuplicateStream, InvalidSpec."""
+        self.spec = stream_spec(self.shared.streams, self.shared.stream)
+
+
+@dataclass(kw_only=True)
+class RescaleChange(OfFile):
+    """``sessionizer rescale``: divide the state into other key groups."""
+
+    command: Rescale
+
+    def needs_spark(self) -> bool:
+        """Show the plan. Raises InvalidSpec."""
+        if self.pending is not None:
+            return True
+        plan = self.command.plan(self.where.name, read_committed_batch(self.where), self.spec.key_groups)
+        self.why = f"{self.command.name} to {plan.decision.now}"
+        return self.take_up(plan) and plan.is_needed
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Rescale]:
+        """Return the runner."""
+        from sessionizer.spark.state.commands.moves import RescaleRunner  # noqa: PLC0415  fast --help
+
+        groups = self.spec.key_groups
+        return RescaleRunner(spark=spark, home=self.where, say=say, command=self.command, key_groups=groups)
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on. Note if the file says another number."""
+        now, in_file = Division(**record.decided["now"]), self.spec.key_groups
+        typer.echo(f"stream {self.where.name} continues in lineage {record.lineage_to}: {now} ({record.seconds} s)")
+        if now.key_groups != in_file:
+            is_said = KEY_GROUPS in self.spec.model_fields_set
+            says = f"key_groups: {in_file}" if is_said else f"nothing, so {count_text(in_file, 'key group')}"
+            say(f"note: its file says {says}. The rescale holds until that number is edited")
+
+
+@dataclass(kw_only=True)
+class SwitchChange(OfFile):
+    """``sessionizer switch``: continue the open sessions with another source, or without its lost events."""
+
+    command: Switch
+
+    def choose(self) -> None:
+        """Read the file. Raises InvalidSpec also for options that contradict each other."""
+        super().choose()
+        self.command.start()
+        self.why = f"{self.command.name} of the source"
+
+    def needs_spark(self) -> bool:
+        """Refuse a file without another source, and the digest of another switch."""
+        start = self.command.start()
+        if self.pending is None and start is not None:
+            committed = read_committed_batch(self.where)
+            require_switch(changes_between(list_decisions(committed.spec), decisions_of(self.spec)))
+            fingerprint, terms = spec_fingerprint(self.spec), self.command.terms
+            self.is_approved(decide_switch(self.where.name, committed.lineage, fingerprint, start, terms))
+        return True
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Switch]:
+        """Return the runner. Without another source the spec in force stays."""
+        from sessionizer.spark.state.commands.moves import LossRunner, SwitchRunner  # noqa: PLC0415  fast --help
+
+        start, spec = self.command.start(), self.spec
+        if start is None:
+            spec = spec_in_force(self.where, spec)
+            return LossRunner(spark=spark, home=self.where, say=say, command=self.command, spec=spec)
+        return SwitchRunner(spark=spark, home=self.where, say=say, command=self.command, spec=spec, start=start)
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on."""
+        how = "without the events that are gone" if self.command.accept_loss else "with its new source"
+        typer.echo(f"stream {self.where.name} continues {how} in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+@dataclass(kw_only=True)
+class ApplyChange(OfFile):
+    """``sessionizer apply`` and ``upgrade``: continue by the file, ``upgrade`` by the installed programs as well."""
+
+    command: Apply
+
+    def choose(self) -> None:
+        """Read the file. The key groups of a rescale stay."""
+        super().choose()
+        self.spec = keep_rescale(self.where, active_lineage(self.where), self.spec)
+        self.why = f"{self.command.name} of the stream"
+
+    def needs_spark(self) -> bool:
+        """Show the plan if that is all there is to do, and return whether it is not."""
+        if self.pending is not None:
+            return True
+        command, shared = self.command, self.shared
+        committed = read_committed_batch(self.where, to_upgrade=command.takes_programs)
+        at = (committed.lineage, committed.batch_id)
+        plan = command.plan(plan_upgrade(self.where, at, self.spec, command.request))
+        if (not plan.is_needed or plan.digest != shared.approve) and is_done_already(
+            self.where, command.name, shared.approve
+        ):
+            note_edited_file(self.where, self.spec)
+            return False
+        is_shown_only = isinstance(command, Upgrade) and not (command.deep or shared.approve)
+        waits_for_deep = isinstance(command, Upgrade) and command.deep and plan.is_needed and not plan.decision.refused
+        if waits_for_deep or (plan.is_possible and not is_shown_only):
+            self.is_approved(plan)
+            if command.takes_programs:
+                require_driver_loads()
+            return True
+        if self.take_up(plan):
+            plan.require_possible()
+        if plan.is_possible and not shared.as_json:
+            typer.echo(f"  {NOT_LOOKED_AT}")
+        return False
+
+    def take_up(self, plan: Plan[Any]) -> bool:
+        """Show the plan. End with the code of a refusal, unless the plan is kept for a process elsewhere."""
+        approved = super().take_up(plan)
+        if plan.decision.refused and plan.refusal is not None and self.shared.keep_plan is None:
+            raise typer.Exit(plan.refusal.exit_code)
+        return approved and plan.is_needed
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Apply]:
+        """Return the runner."""
+        from sessionizer.spark.state.commands.apply import ApplyRunner  # noqa: PLC0415  fast --help
+
+        folder = savepoints_folder(self.where, self.command.folder)
+        return ApplyRunner(
+            spark=spark, home=self.where, say=say, command=self.command, spec=self.spec, savepoints=folder
+        )
+
+    def before_stop(self, spark: SparkSession) -> None:
+        """Prove the upgrade if its plan says so. Raises ProofFailed."""
+        from sessionizer.spark.proof.prove import prove_and_keep  # noqa: PLC0415  fast --help
+
+        if self.plan is not None and Prove() in self.plan.steps:
+            prove_and_keep(spark, self.where, self.spec, say=say).proof.require(self.command.accept)
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that goes on. Note if the file was edited meanwhile."""
+        stream, lineage = self.where.name, record.lineage_to
+        typer.echo(f"stream {stream} continues with the approved file in lineage {lineage} ({record.seconds} s)")
+        note_edited_file(self.where, self.spec)
+
+
+@dataclass(kw_only=True)
+class SeedChange(OfFile):
+    """``sessionizer seed``: begin a stream with a history."""
+
+    command: Seed
+    decision: SeedDecision = field(init=False)
+    history: Reader = field(init=False)
+    read_spec: StreamSpec = field(init=False)
+
+    def needs_spark(self) -> bool:
+        """Find the history. One that a seed has begun to read keeps its spec.
+
+        Raises StreamBegun for a stream that has begun, unless it starts over, and PlanChanged.
+        """
+        from sessionizer.spark.history.history_reader import spec_of_history  # noqa: PLC0415  fast --help
+        from sessionizer.spark.history.history_rows import find_history  # noqa: PLC0415
+
+        command, pending, name = self.command, self.pending, self.where.name
+        leaves = (pending.lineage_from or None) if pending else active_lineage(self.where)
+        if pending is None and leaves is not None and not command.start_over:
+            raise StreamBegun(name, leaves)
+        spec = spec_of_history(self.where.seeds / pending.id, self.spec) if pending else self.spec
+        if not spec.rules.clock.has_watermark:
+            value = spec.rules.clock.value
+            raise InvalidSpec("rules.time_mode", value, "event_time: a history does not say when it came")
+        past, self.history = find_history(command.history, spec.source, command.table, command.user, command.query)
+        asked = (command.until_ms(), command.live(), command.backfill, leaves)
+        self.decision = SeedDecision(name, spec_fingerprint(spec), past, *asked, command.terms)
+        self.read_spec, self.why = spec, f"{command.name} from {past}"
+        if pending is not None and not pending.has_done(OperationStage.TAKEN):
+            if pending.digest != self.decision.digest:
+                self.carry_out(WithoutSteps(self.where, command.plan(self.decision)))
+        elif pending is None and self.is_approved(self.decision):
+            newest = None if leaves is None else read_begun_batch(self.where.checkpoint(leaves))
+            self.where.prepare()
+            self.plan = command.plan(self.decision, newest_batch=-1 if newest is None else newest)
+        return True
+
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Seed]:
+        """Return the runner."""
+        from sessionizer.spark.history.history_reader import HistoryReader  # noqa: PLC0415  fast --help
+        from sessionizer.spark.history.seed_runner import SeedRunner  # noqa: PLC0415  fast --help
+        from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
+
+        spec, platform = self.read_spec, self.where.platform
+        reader = HistoryReader(spark, spec, examine(spark, spec, platform), self.history, self.decision, platform)
+        return SeedRunner(spark=spark, home=self.where, say=say, command=self.command, reader=reader)
+
+    def done(self, record: OperationRecord) -> None:
+        """Name the lineage that begins. Note if the file was edited meanwhile."""
+        typer.echo(f"stream {self.where.name} begins in lineage {record.lineage_to} ({record.seconds} s)")
+        note_edited_file(self.where, self.spec)
+
+
+def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
+    """Keep the stream's lineage, whatever its canary found or would find."""
+    where = StreamHome.of(home_folder(home), stream)
+    require_known_stream(where)
+    typer.echo(promote_lineage(where, approver(by)))
+
+
+restore = command_line(Restore, RestoreChange.run)
+rollback = command_line(Rollback, RollbackChange.run)
+rescale = command_line(Rescale, RescaleChange.run)
+switch = command_line(Switch, SwitchChange.run)
+apply = command_line(Apply, ApplyChange.run)
+upgrade = command_line(Upgrade, ApplyChange.run)
+seed = command_line(Seed, SeedChange.run)

@@ -1,0 +1,424 @@
+"""Course that every command on a stream's state takes: its plan shown, approved by its digest, and carried out.
+
+The command line comes from the command's declaration. A ``Change`` has the few parts that are the command's own.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import shlex
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
+
+import typer
+
+from sessionizer.cli.places import (  # read when a command line is built
+    AsJson,
+    Data,
+    Home,
+    Master,
+    Stream,
+    Streams,
+    home_folder,
+    spark_master,
+    stream_home,
+)
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.terminal import say, start_spark, this_command_line, translate_failures
+from sessionizer.control.operation import new_operation
+from sessionizer.control.plan_changes import require_approved
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    PlanRecord,
+    keep_plan_of,
+    pending_operation,
+    read_operations,
+)
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.unfinished_operation import find_unfinished_operation
+from sessionizer.counts import count_text
+from sessionizer.deployment.running_spec import pending_changes, pending_line
+from sessionizer.errors import InvalidSpec, OperationPending, SessionizerError, StreamMovedOn
+from sessionizer.fleet.operation_words import stays_stopped
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.roots import is_local
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
+from sessionizer.state.commands.command import Command
+from sessionizer.state.commands.steps import Canary, StartLineage, Stop
+from sessionizer.state.downtime import downtime_of
+from sessionizer.state.preconditions import find_changed_lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.execution import Step, StepRunner
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.plan_changes import Decided
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.spark.state.commands.runner import SparkRunner
+    from sessionizer.state.commands.command import Option, Plan
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
+Asked = TypeVar("Asked", bound=Command)
+
+
+def _check_digest(typed: str | None) -> str | None:
+    """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
+    if typed is not None and not _DIGEST.fullmatch(typed):
+        raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
+    return typed
+
+
+By: TypeAlias = Annotated[str | None, typer.Option(help="User who approves. Default: you.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Options that every command has. ``wait``: seconds. ``streams`` only if the command reads the stream's file."""
+
+    stream: Stream
+    approve: Annotated[
+        str | None,
+        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_check_digest),
+    ] = None
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0
+    by: By = None
+    keep_plan: Annotated[
+        str | None,
+        typer.Option(metavar="REQUEST", help="Keep the plan under this name, so that it can be approved elsewhere."),
+    ] = None
+    as_json: AsJson = False
+    streams: Streams = None
+    home: Home = None
+    data: Data = None
+    master: Master = None
+
+
+def command_line(command: type[Command], run: Callable[[Any, Shared], None]) -> Callable[..., None]:
+    """Return the function from which Typer builds the command line. It calls ``run`` with the typed command."""
+
+    def call(**values: Any) -> None:
+        shared = {each.name: values.pop(each.name) for each in fields(Shared) if each.name in values}
+        repeated = {name: tuple(values[name] or ()) for name, each in command.options().items() if each.default == ()}
+        try:
+            run(command(**{**values, **repeated}), Shared(**shared))
+        except SessionizerError as error:
+            _note_pending(error, Shared(**shared))
+            raise
+
+    parameters = {each.name: each for each in _parameters(command)}
+    call.__name__ = call.__qualname__ = command.name
+    call.__doc__ = command.__doc__
+    call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+    vars(call)["__signature__"] = Signature([*parameters.values()])
+    return call
+
+
+def _parameters(command: type[Command]) -> Iterator[Parameter]:
+    """Yield the stream, the command's own options, then the shared options."""
+    hints: Mapping[str, Any] = get_type_hints(Shared, include_extras=True)
+    yield _keyword("stream", hints["stream"], MISSING)
+    types = get_type_hints(command)
+    for name, each in command.options().items():
+        if each.flag is not None:
+            yield _keyword(name, _annotate(each, types[name]), each.default)
+    for shared in fields(Shared)[1:]:
+        if shared.name != "streams" or command.reads_spec:
+            yield _keyword(shared.name, hints[shared.name], shared.default)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> Parameter:  # noqa: ANN401  of any type
+    given = Parameter.empty if default is MISSING else None if default == () else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=annotation)
+
+
+def _annotate(each: Option, kind: Any) -> Any:  # noqa: ANN401  a type
+    """Return the annotation that Typer reads."""
+    said = f"{each.help[0].upper()}{each.help[1:]}.{' Repeat it for each.' if each.default == () else ''}"
+    if not each.is_typed:
+        return Annotated[kind, typer.Argument(metavar=f"[{each.flag}]", help=said)]
+    if each.default == ():
+        kind = list[str] | None
+    said = f"{said} In ISO 8601." if each.is_moment else said
+    return Annotated[kind, typer.Option(each.flag, metavar=each.metavar, help=said, min=each.min, max=each.max)]
+
+
+def _note_pending(error: SessionizerError, shared: Shared) -> None:
+    """Add to the ``error`` of a command that an operation of its stream is pending, if so, and how to resume it."""
+    if hasattr(error, "__notes__") or isinstance(error, OperationPending):
+        return
+    with suppress(SessionizerError):
+        home, now = StreamHome.of(home_folder(shared.home), shared.stream), epoch_ms()
+        pending = pending_operation(home)
+        if pending is None:
+            return
+        found = find_unfinished_operation(home.name, pending, read_driver(home, now), now)
+        for line in [found.standing] if found and found.is_at_work else stays_stopped(pending):
+            error.add_note(line)
+
+
+@dataclass(kw_only=True)
+class Change(ABC, Generic[Asked]):
+    """A ``command`` with its ``shared`` options, on the stream of ``where``.
+
+    ``pending``: the record of the same operation, if it was begun and is not over. ``savepoint``: its argument.
+    ``plan``: the plan that was shown. ``why``: the reason of the stop, for users.
+    """
+
+    command: Asked
+    shared: Shared
+    where: StreamHome
+    savepoint: str = ""
+    why: str = ""
+    pending: OperationRecord | None = field(default=None, init=False)
+    plan: Plan[Any] | None = field(default=None, init=False)
+
+    @classmethod
+    def run(cls, command: Asked, shared: Shared) -> None:
+        """Show the plan, or carry out the approved one."""
+        change = cls(
+            command=command,
+            shared=shared,
+            where=stream_home(shared.home, shared.stream, shared.data),
+            why=command.name,
+        )
+        change.choose()
+        if not command.may_repeat and is_done_already(change.where, command.name, shared.approve):
+            return
+        change.pending = find_begun(change.where, command.name, change.savepoint)
+        if not change.is_finished() and change.needs_spark():
+            change.run_on_spark()
+
+    def run_on_spark(self) -> None:
+        """Make the plan unless that is done. Carry it out, or resume the pending operation, if the user approves it."""
+        from sessionizer.spark.failures.query_failure import retry_late_worker  # noqa: PLC0415  fast --help
+
+        with self.held(), working_spark(self.command.name, self.where, self.shared.master) as spark:
+            runner = self.make_runner(spark)
+            if self.pending is not None:
+                approved = self.goes_on(self.pending)
+            else:
+                approved = self.plan is not None or self.take_up(retry_late_worker(runner.look, say))
+            if not approved:
+                return
+            self.before_stop(spark)
+            record = self.carry_out(runner)
+        self.done(record)
+
+    def choose(self) -> None:
+        """Complete what the user left open. Raises InvalidSpec for options that contradict each other."""
+
+    def needs_spark(self) -> bool:
+        """Whether Spark is needed. Do before what can be done without, such as to refuse the wrong digest."""
+        return True
+
+    def held(self) -> AbstractContextManager[object]:
+        """Return a context in which what the command reads is kept."""
+        return nullcontext()
+
+    @abstractmethod
+    def make_runner(self, spark: SparkSession) -> SparkRunner[Any]:
+        """Return the runner of the command's steps."""
+
+    def before_stop(self, spark: SparkSession) -> None:
+        """Do what precedes the stop of the driver."""
+
+    @abstractmethod
+    def done(self, record: OperationRecord) -> None:
+        """Say after the last step how the stream goes on."""
+
+    def is_finished(self) -> bool:
+        """Note the end of an operation whose killed try has activated its lineage. Return whether nothing is left.
+
+        It needs neither Spark nor a plan, because no plan for the new lineage is the approved one.
+        """
+        pending = self.pending
+        if pending is None or self.command.last_steps or find_changed_lineage(self.where, pending) is None:
+            return False
+        if self.goes_on(pending):
+            self.why = f"end of the {pending.verb}"
+            typer.echo(_describe_done(self.carry_out(WithoutSteps(self.where))))
+        return True
+
+    def take_up(self, plan: Plan[Any]) -> bool:
+        """Show the ``plan``, and keep it if asked to. Return whether it is approved.
+
+        Raises PlanChanged if another plan was approved. Raises the error of an approved plan that is impossible. Such a
+        plan is not shown, because its lines say the same as the error.
+        """
+        self.plan, shared = plan, self.shared
+        if shared.approve == plan.digest and not shared.as_json:
+            plan.require_possible()
+        starts = any(isinstance(step, StartLineage) for step in plan.steps)
+        down = downtime_of(self.where, self.command.name, new_lineage=starts) if Stop() in plan.steps else None
+        terms = next((each.terms for each in plan.steps if isinstance(each, Canary)), None)
+        if shared.as_json:
+            more = {"canary": terms and terms.to_json(), "downtime": down and down.to_json()}
+            told = {name: value for name, value in more.items() if value is not None}
+            typer.echo(json.dumps({**plan.decision.to_json(), **told}, indent=1))
+        lines = [*plan.decision.lines()]
+        if plan.is_possible:
+            lines += [f"  {canary_line(terms)}"] if terms else []
+            lines += [f"  {down.line()}"] if down else []
+        if not shared.as_json:
+            typed = this_command_line()
+            for line in lines:
+                typer.echo(typed.complete(line))
+            if plan.is_possible and shared.approve != plan.digest:
+                typer.echo(f"to run it: the same command with --approve {plan.digest}")
+        self._keep(plan, lines, possible=plan.is_possible)
+        return self.is_approved(plan)
+
+    def goes_on(self, pending: OperationRecord) -> bool:
+        """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
+        begun = f"the {pending.verb} of stream {pending.stream} was begun and is not finished: it goes on where it was"
+        self._keep(pending, [begun], possible=True)
+        if self.is_approved(pending):
+            return True
+        say(f"one was begun and is not finished. To resume it: the same command with --approve {pending.digest}")
+        return False
+
+    def is_approved(self, plan: Decided) -> bool:
+        """Whether the ``plan`` may be carried out. Raises PlanChanged if another plan was approved."""
+        if self.shared.approve is not None:
+            require_approved(self.where, self.shared.approve, plan)
+        return self.shared.approve is not None
+
+    def carry_out(self, runner: StepRunner) -> OperationRecord:
+        """Run the approved plan, or go on with the pending operation. Return its record, done."""
+        record, plan = self.pending, self.plan
+        if record is None:
+            assert plan is not None  # noqa: S101  nothing else was approved
+            plan.require_possible()
+            record = new_operation(
+                self.where,
+                self.command.name,
+                plan.digest,
+                approver(self.shared.by),
+                plan.leaves,
+                savepoint=self.savepoint,
+                options=self.command.recorded(),
+                decided=plan.decided,
+            )
+        return carry_out(self.where, record, self.why, self.shared.wait, runner)
+
+    def _keep(self, plan: Decided, lines: list[str], *, possible: bool) -> None:
+        """Keep the plan of the request, unless it has one. A plan that a user has seen must not be replaced."""
+        request = self.shared.keep_plan
+        if request is None:
+            return
+        kept = keep_plan_of(
+            self.where,
+            PlanRecord(
+                request=request,
+                verb=self.command.name,
+                stream=self.where.name,
+                savepoint=self.savepoint,
+                options=shlex.join(self.command.recorded()),
+                digest=plan.digest,
+                possible=possible,
+                text="\n".join(lines),
+                made_at=epoch_ms(),
+                decided=plan.decided,
+            ),
+        )
+        same = kept.digest == plan.digest
+        say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
+
+
+@dataclass(frozen=True)
+class WithoutSteps:
+    """Runner of an operation that has no step left, or whose ``plan`` is not the approved one. It needs no Spark."""
+
+    home: StreamHome
+    plan: Plan[Any] | None = None
+
+    def find_activated(self, record: OperationRecord) -> str | None:
+        """Return the active lineage of the operation."""
+        return find_changed_lineage(self.home, record)
+
+    def plan_again(self, record: OperationRecord) -> Plan[Any]:
+        """Return the other plan. Raises StreamMovedOn if another process has changed the stream."""
+        if self.plan is None:
+            raise StreamMovedOn(self.home.name, record.digest, "its lineage is no longer active")
+        return self.plan
+
+    def last_steps(self) -> tuple[Step, ...]:
+        """Return no step."""
+        return ()
+
+    def run(self, step: Step, _: Operation) -> None:
+        """Run no step."""
+        raise NotImplementedError(step)
+
+    def clean_up(self, _: Operation) -> None:
+        """Leave everything, because nothing was made."""
+
+
+def find_begun(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
+    """Return the record of the same operation if it was begun and is not over.
+
+    Raises OperationPending for any other, and DamagedFile, ControlUnreachable.
+    """
+    pending = pending_operation(where)
+    if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
+        raise pending.pending_error()
+    return pending
+
+
+def is_done_already(where: StreamHome, verb: str, approve: str | None) -> bool:
+    """Whether the stream's newest operation has done the approved plan already. If so, a line says it.
+
+    After a command that was killed with its work done, or whose answer was lost, a new plan would do something else.
+    Raises DamagedFile, ControlUnreachable.
+    """
+    newest = next(reversed(read_operations(where)), None)
+    if newest is None or newest.outcome is not Ending.DONE or (newest.verb, newest.digest) != (verb, approve):
+        return False
+    if newest.lineage_to != active_lineage(where):
+        return False
+    typer.echo(_describe_done(newest))
+    return True
+
+
+def _describe_done(record: OperationRecord) -> str:
+    done = f"operation {record.id} has carried out what you approve ({record.seconds} s)"
+    return f"stream {record.stream} is in lineage {record.lineage_to}: {done}"
+
+
+def canary_line(terms: CanaryTerms) -> str:
+    """Describe the canary of a new lineage in one line."""
+    then = "rolls back" if terms.goes_back else "ends and says why"
+    return f"canary of {count_text(terms.batches, 'batch')}: if its figures are worse than before, the driver {then}"
+
+
+def note_edited_file(where: StreamHome, spec: StreamSpec) -> None:
+    """Say so if the file's ``spec`` is not in force, because it was edited after the approval."""
+    changes = pending_changes(where, spec)
+    if changes:
+        say(f"note: the file was edited after the approval. {pending_line(where.name, changes)}")
+
+
+@contextmanager
+def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
+    """Start Spark for the verb. An error of Spark inside the block becomes one of ours."""
+    say(f"starting Spark for the {verb} of {where.name}")
+    spark = start_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(where.name):
+        yield spark
+    spark.stop()
+
+
+def approver(by: str | None) -> str:
+    """Return the name of the approving user."""
+    return by or getpass.getuser()

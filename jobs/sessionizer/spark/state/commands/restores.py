@@ -1,0 +1,407 @@
+"""Runners of the commands that go back: to a savepoint in a new lineage, or to the lineage before.
+
+The rows off the new path leave the tables, then the lineage is activated. The plans are made here, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit, read_planned_batch
+from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.names import EVENTS, PARTITIONS
+from sessionizer.deployment.releases import programs_needed
+from sessionizer.errors import InvalidSpec, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import commits_of, data_exists, newest_version
+from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import folder_at, resolve_place
+from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
+from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
+from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
+from sessionizer.lineage.canary.judge import USUAL
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges, read_excluded_ranges
+from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, LineageSpec, sink_folders
+from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds, read_source_ids
+from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.spark.state.lineages.source_losses import list_lost_events
+from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
+from sessionizer.spark.state.restores.table_rows import count_changes
+from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.steps import KeepExcludedRanges
+from sessionizer.state.lineages.committed_batch import FILES
+from sessionizer.state.lineages.origin import (
+    ORIGIN_FILE,
+    Origin,
+    lineage_before,
+    origins_of,
+    rollback_of,
+    undo_in_place,
+)
+from sessionizer.state.lineages.path import path_to
+from sessionizer.state.lineages.state_transfer import StateTransfer
+from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
+from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
+from sessionizer.state.restores.rollback_plan import RollbackPlan
+from sessionizer.state.restores.row_changes import changes_to, streamed_tables
+from sessionizer.state.savepoints.data_digest import require_undamaged
+from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
+from sessionizer.state.savepoints.native import require_same_line
+from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
+from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.execution import Step
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
+    from sessionizer.spark.state.savepoints.saved_state import SavedState
+    from sessionizer.state.commands.command import Plan
+    from sessionizer.state.lineages.path import Path
+    from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(kw_only=True)
+class RestoreRunner(SparkRunner[Restore]):
+    """Runner of a restore of the stream to ``savepoint``. ``begun``: excluded ranges of a restore that was begun."""
+
+    savepoint: SavepointHome
+    manifest: Manifest
+    begun: ExcludedRanges | None = None
+    _found: RestorePlan | None = field(default=None, init=False)
+
+    def look(self) -> Plan[RestorePlan]:
+        """Make the plan. Writes nothing. Raises the errors of ``plan_restore``."""
+        terms, exclude = self.command.terms, self.command.exclude
+        self._found = plan_restore(
+            self.spark, self.home, self.savepoint, self.manifest, exclude, self.begun, canary=terms
+        )
+        return self.command.plan(self._found)
+
+    def plan_again(self, record: OperationRecord) -> Plan[RestorePlan]:
+        """Look once more at the events that the stream reads again, and for a way back. A savepoint does not change."""
+        if self._found is None:
+            return self.look()
+        if record.is_past_return:
+            return self.command.plan(self._found)
+        replay = replay_now(self.spark, self.home, self.savepoint, self.manifest, self._out)
+        return self.command.plan(replace(self._found, replay=replay, leads_back=can_lead_back(self.home)))
+
+    def run_own(self, step: Step, operation: Operation) -> str | None:
+        """Run a step that only a restore has."""
+        match step:
+            case KeepExcludedRanges():
+                keep_excluded_ranges(self.home, operation.record.id, self._out)
+            case _:
+                return super().run_own(step, operation)
+        return None
+
+    def start_lineage(self, operation: Operation) -> None:
+        """Start the new lineage with the state of the savepoint."""
+        spec = read_saved_spec(self.savepoint, self.manifest)
+        partitions = int(self.manifest.fingerprint.configuration[PARTITIONS])
+        with read_saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
+            self.start_with(saved.open_events, self._transfer(saved, operation), spec, partitions, operation)
+
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return the tables, and the rows that leave them and come back."""
+        return tables_of(self.home, self.manifest), changes_of(self.home, self.manifest)
+
+    def _versions_now(self) -> dict[str, int]:
+        tables = {each.location for each in tables_of(self.home, self.manifest)}
+        found = {location: newest_version(folder_at(location)) for location in tables}
+        return {location: version for location, version in found.items() if version is not None}
+
+    def _origin(self, now: int, operation: Operation) -> Origin:
+        """Return the origin of the new lineage, with the path to the savepoint's one if the home lacks its record."""
+        manifest, origins = self.manifest, origins_of(self.home)
+        return Origin(
+            self.command.name,
+            now,
+            manifest.lineage,
+            manifest.batch_id,
+            manifest.id,
+            left=operation.record.lineage_from,
+            tables=operation.note_tables(self._versions_now()),
+            path=() if manifest.lineage in origins else saved_path(manifest, origins)[:-1],
+        )
+
+    def _transfer(self, saved: SavedState, operation: Operation) -> StateTransfer:
+        manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
+        active = active_lineage(self.home)
+        before = SPEC_FILE.of(self.home, active).require() if active else None
+        excluded_ranges = self._out
+        return StateTransfer(
+            origin=self._origin(now, operation),
+            spec=LineageSpec(dict(manifest.spec), now).follow(before),
+            kept=KeptTypes(manifest.time_mode, manifest.payload_types),
+            watermark_ms=manifest.watermark_ms,
+            offset=manifest.position.offset,
+            seen=read_saved_files(self.spark, self.savepoint, manifest),
+            timeouts=timeouts,
+            # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
+            records={
+                **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
+                **MIGRATIONS_FILE.content(AppliedMigrations(manifest.migrations)),
+                **(EXCLUDED_RANGES_FILE.content(excluded_ranges) if excluded_ranges else {}),
+                **(SOURCE_IDS_FILE.content(SourceIds(manifest.source_ids)) if manifest.source_ids else {}),
+            },
+        )
+
+    @property
+    def _out(self) -> ExcludedRanges:
+        assert self._found is not None  # noqa: S101  the executor plans first
+        return self._found.decision.excluded_ranges
+
+
+@dataclass(kw_only=True)
+class RollbackRunner(SparkRunner[Rollback]):
+    """Runner of a rollback."""
+
+    command: Rollback = field(default_factory=Rollback)
+    _found: RollbackPlan | None = field(default=None, init=False)
+
+    def look(self) -> Plan[RollbackPlan]:
+        """Make the plan. Writes nothing.
+
+        Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
+        """
+        self._found = plan_rollback(self.spark, self.home)
+        return self.command.plan(self._found)
+
+    def row_changes(self) -> tuple[Sequence[StreamedTable], RowChanges]:
+        """Return the tables, and the rows that leave them and come back."""
+        plan = self._plan
+        return _tables_of(self.home, plan.leaves), _changes(self.home, plan.leaves, plan.lineage)
+
+    def activate(self) -> str:
+        """Make the lineage before active again, and return it."""
+        lineage = self._plan.lineage
+        origin = ORIGIN_FILE.of(self.home, lineage).require()
+        activate_lineage(self.home, lineage, origin.parent if origin else None, lineage_before(self.home, lineage))
+        return lineage
+
+    @property
+    def _plan(self) -> RollbackPlan:
+        assert self._found is not None  # noqa: S101  the executor plans first
+        return self._found
+
+
+def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
+    """Make the plan. Writes nothing.
+
+    Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
+    """
+    (origin, before, batch_id), leaves = rollback_of(home)
+    newest = read_begun_batch(home.checkpoint(leaves))
+    return RollbackPlan(
+        stream=home.name,
+        leaves=leaves,
+        verb=origin.verb,
+        newest_batch=-1 if newest is None else newest,
+        lineage=before,
+        batch_id=batch_id,
+        tables=tuple(count_changes(spark, home.name, _tables_of(home, leaves), _changes(home, leaves, before))),
+        replay=_replay(spark, home, leaves, before, batch_id),
+        remarks=(
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), read_excluded_ranges(home, before)),
+            *programs_needed(home, before),
+            *undo_in_place(home, leaves),
+        ),
+    )
+
+
+def _tables_of(home: StreamHome, leaves: str) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the lineage that is left first."""
+    record, origins = SPEC_FILE.of(home, leaves).require(), origins_of(home)
+    current, origin = () if record is None else (record.sink,), origins.get(leaves)
+    versions = origin.tables if origin else {}
+    tables = streamed_tables(home, (*current, *sink_folders(home, origins)), {})
+    return [replace(table, version=versions.get(table.location)) for table in tables]
+
+
+def _changes(home: StreamHome, leaves: str, before: str) -> RowChanges:
+    """Return the row changes. Rows of a batch that ``before`` has begun count: it goes on with that batch."""
+    origins = origins_of(home)
+    return changes_to(path_to(before, None, origins), path_to(leaves, None, origins), origins)
+
+
+def _replay(spark: SparkSession, home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:
+    records = {lineage: SPEC_FILE.of(home, lineage).require() for lineage in (leaves, before)}
+    sources = {lineage: record.document["source"] if record else {} for lineage, record in records.items()}
+    source, checkpoint = sources[before], home.checkpoint(before)
+    then: list[str] = []
+    now: list[str] = []
+    if source["format"] == FILES:
+        then = [file.uri for file in read_seen_files(checkpoint, batch_id)]
+        newest = read_begun_batch(home.checkpoint(leaves))
+        if newest is not None and sources[leaves].get("path") == source["path"]:
+            now = [file.uri for file in read_seen_files(home.checkpoint(leaves), newest)]
+    offset = read_planned_batch(checkpoint, batch_id).ends.get(EVENTS)
+    spec, noted = _spec_of(home, before, records[before]), read_source_ids(home, before)
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=noted)
+
+
+def _spec_of(home: StreamHome, lineage: str, record: LineageSpec | None) -> StreamSpec | None:
+    """Return the recorded spec of the lineage, None if it has none or this release refuses it."""
+    try:
+        return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path) if record else None
+    except InvalidSpec:
+        return None
+
+
+def plan_restore(  # noqa: PLR0913  what a plan is made of
+    spark: SparkSession,
+    home: StreamHome,
+    savepoint: SavepointHome,
+    manifest: Manifest,
+    exclude: Sequence[str] = (),
+    begun: ExcludedRanges | None = None,
+    *,
+    canary: CanaryTerms | None = USUAL,
+) -> RestorePlan:
+    """Make the plan of a restore of the stream to a complete savepoint.
+
+    ``exclude``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``canary``: of
+    the new lineage. Raises NothingToSave if the stream never ran, UnusableSavepoint for
+    one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
+    """
+    require_undamaged(savepoint, manifest)
+    if manifest.kind is SavepointKind.NATIVE:
+        require_same_line(manifest, spark.version)
+    leaves = require_lineage(home)
+    newest, counts = read_begun_batch(home.checkpoint(leaves)), manifest.counts
+    kept = SPEC_FILE.of(home, leaves).read()
+    found = ResolvedRanges(begun) if begun is not None else resolve_ranges(spark, home, savepoint, manifest, exclude)
+    return RestorePlan(
+        decision=RestoreDecision(
+            stream=home.name,
+            savepoint=manifest.id,
+            manifest=checksum(manifest.to_json()),
+            lineage=manifest.lineage,
+            batch_id=manifest.batch_id,
+            leaves=leaves,
+            spec=spec_fingerprint(read_saved_spec(savepoint, manifest)),
+            excluded_ranges=found.excluded_ranges,
+            canary=canary,
+        ),
+        batch_at=manifest.batch_at,
+        newest_batch=-1 if newest is None else newest,
+        sessions=counts.sessions if counts else None,
+        events=counts.events if counts else None,
+        tables=tuple(_changed_tables(spark, home, manifest)),
+        replay=replay_now(spark, home, savepoint, manifest, found.excluded_ranges),
+        remarks=(
+            *found.remarks,
+            *coming_back_remarks(leaves, read_excluded_ranges(home, leaves), found.excluded_ranges),
+        ),
+        leads_back=can_lead_back(home),
+        spec_stays=kept is not None and list_decisions(kept.document) == list_decisions(manifest.spec),
+    )
+
+
+def can_lead_back(home: StreamHome) -> bool:
+    """Whether a rollback can undo a restore: the lineage that it leaves has a batch."""
+    return read_last_commit(home.checkpoint(require_lineage(home))) is not None
+
+
+def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the savepoint's spec first."""
+    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
+    return streamed_tables(home, folders, manifest.versions)
+
+
+def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
+    """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
+    origins, active = origins_of(home), require_lineage(home)
+    return changes_to(saved_path(manifest, origins), path_to(active, None, origins), origins)
+
+
+def saved_path(manifest: Manifest, origins: Mapping[str, Origin | None]) -> Path:
+    """Return the path of the savepoint's state. ``origins``: of the lineages that the home knows.
+
+    Raises UnusableSavepoint for one of an earlier release, which has no path, if the home lacks a lineage of it.
+    """
+    if manifest.path:
+        return manifest.path
+    found = path_to(manifest.lineage, manifest.batch_id, origins)
+    unknown = [segment.lineage for segment in found if segment.lineage not in origins]
+    if unknown:
+        cause = f"an earlier release made it, and this home has no record of its lineage {unknown[0]}"
+        raise UnusableSavepoint(manifest.id, f"{cause}, so which rows belong to it is not known")
+    return found
+
+
+def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
+    """Count the changes of the savepoint's tables, and of those in former folders that change."""
+    found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
+    return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
+
+
+def replay_now(
+    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, excluded_ranges: ExcludedRanges
+) -> Replay:
+    """Find the part of the source that a restore reads again, as it is now."""
+    return drop_excluded_files(_replay_after(spark, home, savepoint, manifest), excluded_ranges)
+
+
+def _replay_after(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:
+    then: list[str] = []
+    now: list[str] = []
+    if manifest.position.format == FILES:
+        then = [file.uri for file in read_saved_files(spark, savepoint, manifest)]
+        now = [file.uri for file in files_read(home)]
+    spec, source, offset = read_saved_spec(savepoint, manifest), manifest.spec["source"], manifest.position.offset
+    return replay_of(spark, home, source, offset, then, now, spec=spec, noted=manifest.source_ids)
+
+
+def replay_of(  # noqa: PLR0913  what tells a replay
+    spark: SparkSession,
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+    *,
+    spec: StreamSpec | None,
+    noted: Mapping[str, str],
+) -> Replay:
+    """Describe the replay of a spec's ``source`` from ``offset`` on, and what of it the source no longer has.
+
+    For files, those of ``now`` without those of ``then``. ``spec``: the one of the source, None if this release refuses
+    it. Then the source is not asked. ``noted``: the recorded ids of its topics or table.
+    """
+    again = _describe_replay(home, source, offset, then, now)
+    lost = list_lost_events(spark, home, spec, offset, noted) if spec else ()
+    return replace(again, missing=(*again.missing, *lost))
+
+
+def _describe_replay(
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+) -> Replay:
+    match source["format"]:
+        case "files":
+            return replay_of_files(then, now, lambda uri: data_exists(folder_at(uri)))
+        case "delta":
+            return replay_of_delta(offset, {*commits_of(folder_at(resolve_place(str(source["path"]), home.platform)))})
+        case "kafka":
+            return replay_of_topic(offset)
+        case other:
+            return Replay(f"a {other}, which cannot be read again")
