@@ -9,28 +9,26 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil  # type: ignore[import-untyped]
-
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.errors import NotAccepted
+from sessionizer.errors import NotAccepted, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
 from sessionizer_bench.data.soak_feed import MOST_FILES_OF_A_BATCH, WATERMARK_DELAY_MS, SoakFeed
 from sessionizer_bench.measuring.machine import description, load_average
+from sessionizer_bench.measuring.soak_figures import compare_tables, count_files, slopes, use_of
 from sessionizer_bench.places import REPOSITORY
 from sessionizer_demo.feed.pacing import StopFlag
 from support.expected.landed import landed
 from support.expected.named_commands import commands_in
+from support.faults.patched_release import REFACTORING, release_with
 from support.histories.typed_moments import draw_moment
 from support.histories.typed_program import Running, TypedProgram
 from support.histories.typed_user import ACCEPT
@@ -39,8 +37,8 @@ from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-    from support.expected.landed import Landed
     from support.histories.typed_program import Answer
 
 NAME: Final = "clicks"
@@ -58,7 +56,7 @@ KEPT_SAVEPOINTS: Final = 3
 KILLS: Final = ("kill_both", "kill_jvm", "kill_python", "kill_worker", "freeze")
 COMMANDS: Final = {
     "savepoint": 4, "restore": 3, "rescale": 2, "compact": 2, "edit": 3, "migrate": 2, "rollback": 2,
-    "edit_after_plan": 1,
+    "edit_after_plan": 1, "install": 1,
 }  # fmt: skip
 SHARE_OF_KILLS: Final = 0.5
 
@@ -73,6 +71,7 @@ class Soak:
     chance: Random
     say: Callable[[str], None]
     document: dict[str, Any]
+    releases: tuple[Path, ...]
     driver: Running | None = None
     done: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
@@ -81,6 +80,11 @@ class Soak:
     samples: list[dict[str, float]] = field(default_factory=list)
     commands: int = 0
     since: int = 0
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folders whose files are counted."""
+        return {"home": self.stage.stream_home.root, "temporary": self.stage.root / "tmp"}
 
     @property
     def kills(self) -> int:
@@ -131,12 +135,12 @@ class Soak:
     def sample(self) -> None:
         """Note what the driver, its files and its batches use now."""
         beat, driver = HEARTBEAT_FILE.of(self.stage.stream_home).read(), self.driver
-        found: dict[str, float] = {"at": epoch_ms(), "feed_files": self.feed.files, **self._files()}
+        found: dict[str, float] = {"at": epoch_ms(), "feed_files": self.feed.files, **count_files(self.folders)}
         if beat is not None and beat.batch_id is not None:
             named = ("batch_id", "batch_ms", "input_rows", "open_keys", "state_bytes", "source_lag")
             found |= {name: value for name in named if (value := getattr(beat, name)) is not None}
         if driver is not None and beat is not None and beat.batch_id is not None:
-            found |= _use_of(driver.process.pid)
+            found |= use_of(driver.process.pid)
         self.samples.append(found)
 
     def _draw(self, *, is_behind: bool) -> str:
@@ -224,6 +228,11 @@ class Soak:
                 self.found.append(f"a plan of another file was carried out: {answer.text[-500:]}")
         self._change("upgrade", NAME)
 
+    def _install(self) -> None:
+        """Install one of the releases, and upgrade to it."""
+        self.program.jobs = self.chance.choice(self.releases)
+        self._change("upgrade", NAME, *self._canary())
+
     def _write_edit(self) -> None:
         """Write another trigger, delay of results and number of files, none of which changes a session."""
         trigger = self.chance.choice(["500 milliseconds", "1 second", "2 seconds"])
@@ -301,8 +310,11 @@ class Soak:
         if self.driver is not None and self.driver.process.poll() is None:
             return
         if self.driver is not None:
-            self.codes[f"run {'killed' if self.driver.killed else self.driver.process.returncode}"] += 1
+            code = self.driver.process.returncode
+            self.codes[f"run {'killed' if self.driver.killed else code}"] += 1
             self.driver = None
+            if code == UpgradeWaits.exit_code:  # a restore or a rollback led to a lineage of the other release
+                self._change("upgrade", NAME)
         self.driver = self.program.start("run", NAME)
         self.done["start of a driver"] += 1
 
@@ -318,31 +330,6 @@ class Soak:
         said = self.driver.said[-1500:] if self.driver else ""
         self.found.append(f"no batch in {PROGRESS_WITHIN_S:.0f} s: {said}")
 
-    def _files(self) -> dict[str, float]:
-        """Count the files of the stream by their folder, and those of the temporary one."""
-        counts: Counter[str] = Counter()
-        roots = {"home": self.stage.stream_home.root, "temporary": self.program.logs.parent / "tmp"}
-        for root_name, root in roots.items():
-            for folder, _, files in os.walk(root):
-                parts = Path(folder).relative_to(root).parts
-                counts["/".join((root_name, *parts[:1]))] += len(files)
-        return {f"files {name}": count for name, count in counts.items()}
-
-
-def _use_of(pid: int) -> dict[str, float]:
-    """Sum resident MB, descriptors and threads of the Python, the JVM and the workers of a driver."""
-    found: Counter[str] = Counter()
-    with suppress(psutil.Error):
-        parent = psutil.Process(pid)
-        for process in (parent, *parent.children(recursive=True)):
-            with suppress(psutil.Error):
-                part = "driver" if process.pid == pid else "jvm" if process.name() == "java" else "workers"
-                found[f"{part} MB"] += process.memory_info().rss // 2**20
-                found[f"{part} descriptors"] += process.num_fds()
-                found[f"{part} threads"] += process.num_threads()
-        found["age_s"] = round(time.time() - parent.create_time())
-    return dict(found)
-
 
 def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Let a stream run for so many hours, and return what it held and what it used."""
@@ -355,7 +342,8 @@ def measure(hours: float, seed: int, rate: float, folder: Path, say: Callable[[s
     stage = Stage.set_up(folder, spec)
     feed = SoakFeed(stage.feed, epoch_ms() // 1000 * 1000, seed, rate)
     program = TypedProgram(stage.home, stage.streams, folder / "logs")
-    soak = Soak(stage, feed, program, Random(seed), say, spec)  # noqa: S311  faults, not secrets
+    releases = (program.jobs, release_with(REFACTORING, folder / "other") / "jobs")
+    soak = Soak(stage, feed, program, Random(seed), say, spec, releases)  # noqa: S311  faults, not secrets
     stop, over = StopFlag(), threading.Event()
     feeder = threading.Thread(target=feed.write, args=(stop,), daemon=True)
     sampler = threading.Thread(target=_sample, args=(soak, over), daemon=True)
@@ -384,43 +372,6 @@ def _sample(soak: Soak, over: threading.Event) -> None:
     while not over.wait(SAMPLE_EVERY_S):
         with suppress(OSError):  # a folder may go while it is counted
             soak.sample()
-
-
-def compare_tables(wanted: Landed, there: Landed) -> dict[str, dict[str, Any]]:
-    """Count the rows of each table that are lost, doubled, or none of those wanted."""
-    found = {}
-    for name in ("sessions", "late", "quarantine"):
-        expected, rows = getattr(wanted, name), getattr(there, name)
-        missing, extra = expected - rows, rows - expected
-        doubled = sum(count for row, count in extra.items() if expected[row])
-        found[name] = {
-            "expected": expected.total(),
-            "lost": missing.total(),
-            "doubled": doubled,
-            "others": extra.total() - doubled,
-            "examples": [str(row)[:400] for row in (*list(missing)[:3], *list(extra)[:3])],
-        }
-    return found
-
-
-def slopes(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Return, of each figure, its medians in the first and last quarter, and its slope an hour as part of its mean."""
-    found = {}
-    for name in sorted({name for sample in samples for name in sample} - {"at", "batch_id", "age_s"}):
-        points = [(sample["at"] / 3_600_000, sample[name]) for sample in samples if name in sample]
-        quarter = len(points) // 4
-        if not quarter:
-            continue
-        hours, values = zip(*points, strict=True)
-        mean = statistics.fmean(values)
-        slope = statistics.linear_regression(hours, values).slope
-        found[name] = {
-            "first": statistics.median(values[:quarter]),
-            "last": statistics.median(values[-quarter:]),
-            "an_hour": round(slope, 2),
-            "share_of_mean": round(slope / mean, 3) if mean else 0.0,
-        }
-    return found
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_bench.data.soak_feed import SoakFeed
-from sessionizer_bench.soak import compare_tables, slopes
+from sessionizer_bench.measuring.soak_figures import compare_tables, slopes
 from sessionizer_demo.feed.rows.kinds import RowKind
 from support.expected.landed import Landed, as_landed, is_valid
 from support.streams.stage import Stage, clicks_spec
