@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.control.records.operation_record import IN_AIRFLOW
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import Verb, dag_id
-from sessionizer.stream_spec.document.section import Verbatim
+from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer_airflow.failed_task import PersonNeeded, say_what_to_do
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.project import Project
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import POOLS

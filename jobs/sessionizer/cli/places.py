@@ -24,7 +24,7 @@ from sessionizer.home.roots import (
 )
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import locate_data
-from sessionizer.stream_spec.loading.folder import find_stream, spec_files
+from sessionizer.stream_spec.spec_folder import find_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

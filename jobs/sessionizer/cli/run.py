@@ -29,12 +29,12 @@ from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.spark.driver.options import Until
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import read_spec_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.stream_spec.loading.spec_file import SpecFile
+    from sessionizer.stream_spec.spec_folder import SpecFile
 
 
 def run(  # noqa: PLR0913  one parameter per option

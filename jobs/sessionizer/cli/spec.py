@@ -10,15 +10,15 @@ import typer
 from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
-from sessionizer.stream_spec.json_schema import stream_schema_text
-from sessionizer.stream_spec.loading.folder import (
+from sessionizer.stream_spec.decisions import check_sql
+from sessionizer.stream_spec.document.stream import stream_schema_text
+from sessionizer.stream_spec.spec_folder import (
     add_place,
     find_stream,
     require_own_tables,
     spec_files,
     survey_streams,
 )
-from sessionizer.stream_spec.sql_check import check_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sessionizer.home.clock import MINUTE, SECOND
-from sessionizer.stream_spec.document.duration import duration_from, variable_of
+from sessionizer.stream_spec.document.names import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

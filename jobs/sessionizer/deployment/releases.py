@@ -26,14 +26,14 @@ from sessionizer.lineage.fingerprint import (
     read_fingerprint,
     release_line,
 )
-from sessionizer.stream_spec.document.upgrades import AtRestart, Upgrades
+from sessionizer.stream_spec.document.stream import AtRestart, Upgrades
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.fingerprint import Fingerprint
-    from sessionizer.stream_spec.loading.spec_file import SpecFile
+    from sessionizer.stream_spec.spec_folder import SpecFile
 
 RELEASES_VARIABLE: Final = "SESSIONIZER_RELEASES"
 _PROGRAMS: Final = (RELEASE, *ENGINE)

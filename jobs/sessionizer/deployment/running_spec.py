@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.deployment.refusals import command_for, require_continuable
 from sessionizer.deployment.upgrade_planning import require_no_loss
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import ChangeRefused, InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import store_at
 from sessionizer.home.names import Verb, dag_id
@@ -21,20 +20,50 @@ from sessionizer.stream_spec.decisions import (
     changes_between,
     decisions_of,
     document_of,
+    field_at,
     list_decisions,
     spec_fingerprint,
 )
-from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.effect import shown_value
+from sessionizer.stream_spec.spec_folder import find_stream, parse_recorded_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.decisions import Change, Decisions
     from sessionizer.stream_spec.document.stream import StreamSpec
-    from sessionizer.stream_spec.loading.spec_file import SpecFile
+    from sessionizer.stream_spec.spec_folder import SpecFile
+
+
+def require_continuable(stream: str, changes: Iterable[Change]) -> None:
+    """Raise ChangeRefused for a change that no begun lineage can take, because its checkpoint has the old value."""
+    for change in changes:
+        command, known = command_for(stream, change), field_at(change.field)
+        if command is not None and known is not None and known.effect.refused is not None:
+            why = known.effect.refused.format(before=change.before)
+            raise ChangeRefused(stream, change.field, shown_value(change.now), command, why)
+
+
+def command_for(stream: str, change: Change) -> str | None:
+    """Return the command that carries ``change`` out, as typed behind ``sessionizer``. None if a start is enough."""
+    known = field_at(change.field)
+    found = None if known is None else known.effect.command_for(change)
+    return None if found is None else found.format(stream=stream)
+
+
+def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
+    """Raise InvalidSpec for a change to the rows of batch ``half_written``. None: there is no such batch."""
+    for change in () if half_written is None else changes:
+        known = field_at(change.field)
+        if known is None or known.effect.changes_begun_batch(change):
+            until = f"until a driver with it has finished batch {half_written}"
+            raise InvalidSpec(
+                change.field, change.now, f"{change.before!r} {until}, because the tables have rows of it already"
+            )
+
 
 EDITED_AGAIN: Final = "the file was changed once more after that was approved: approve it again"
 
@@ -214,3 +243,28 @@ def list_named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
         named.update(map(str, (kept.get("options_from_environment") or {}).values()))
         named.update(filter(None, [(kept.get("registry") or {}).get("credentials_from_environment")]))
     return frozenset(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The ``fingerprint`` of the spec, and its changes to the stream."""
+
+    fingerprint: str
+    changes: tuple[Change, ...]
+
+    def lines(self) -> list[str]:
+        """Describe the approved changes, a line for each."""
+        if not self.changes:
+            return ["there is nothing to apply: the stream already runs with its file, or has not run yet"]
+        return [f"to be applied at the next start: {change}" for change in self.changes]
+
+
+def approve_spec(home: StreamHome, streams: Path, name: str) -> Approval:
+    """Approve the current file of stream ``name`` in folder ``streams``.
+
+    Raises InvalidSpec if it is broken or the stream cannot take it, NotAccepted if open sessions would lack something,
+    UnknownStream, DuplicateStream, DamagedFile.
+    """
+    spec = find_stream(streams, name)
+    require_appliable(home, spec)
+    return Approval(spec_fingerprint(spec), pending_changes(home, spec))

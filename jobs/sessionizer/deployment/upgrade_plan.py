@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
+from sessionizer.deployment.differences import describe_differences
 from sessionizer.deployment.releases import ReleaseChoice
-from sessionizer.deployment.verdicts.verdict import describe_differences
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.fingerprint import ENGINE
@@ -17,7 +17,7 @@ from sessionizer.stream_spec.effect import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sessionizer.deployment.verdicts.verdict import Difference
+    from sessionizer.deployment.differences import Difference
     from sessionizer.lineage.canary.judge import CanaryTerms
 
 UPGRADE: Final = "upgrade"
@@ -37,7 +37,7 @@ SAID: Final = {
     "Activate": "the new lineage becomes the active one",
     "WriteFinishedSessions": "sessions that were over before the migration are written",
 }
-"""Effect of each step, by its name."""
+"""FieldEffect of each step, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

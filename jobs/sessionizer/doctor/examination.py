@@ -14,7 +14,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.roots import DATA_VARIABLE, DEFAULT_STREAMS, HOME_VARIABLE, control_root, object_store, uri_of
 from sessionizer.launch.installation import driver_python, jar_folder, package_versions
 from sessionizer.launch.jars import list_file_names
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.spec_folder import survey_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

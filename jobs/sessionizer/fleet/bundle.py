@@ -22,8 +22,8 @@ from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.lineage.active import locate_data, read_lineage
 from sessionizer.redaction import HIDDEN, redact
-from sessionizer.stream_spec.loading.folder import spec_files
-from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
+from sessionizer.stream_spec.spec_folder import spec_files
+from sessionizer.stream_spec.spec_text import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

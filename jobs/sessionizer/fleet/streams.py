@@ -40,7 +40,7 @@ from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.table_changes_record import changes_of_active
-from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, load_stream, spec_files
+from sessionizer.stream_spec.spec_folder import SPEC_SUFFIXES, load_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

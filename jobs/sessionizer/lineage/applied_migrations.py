@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import LineageFile
 from sessionizer.migrations.pending import AppliedMigration, pending_migrations, record_applied
-from sessionizer.stream_spec.document.migration import Migration
+from sessionizer.stream_spec.document.rules import Migration
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -13,7 +13,7 @@ from sessionizer.errors import MigrationRefused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.rules import Migration
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sessionizer.stream_spec.column_types import (
     read_recorded_type,
     reads_other_type,
 )
-from sessionizer.stream_spec.sql_meaning import normal_sql
+from sessionizer.stream_spec.sql_guard import normal_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

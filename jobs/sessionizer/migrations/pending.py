@@ -15,7 +15,7 @@ from sessionizer.home.json_record import JsonRecord, Moment, typed_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.rules import Migration
 
 
 @dataclass(frozen=True, slots=True)

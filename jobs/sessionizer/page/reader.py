@@ -21,7 +21,7 @@ from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.fingerprint import present_versions
 from sessionizer.page.documents import Past, stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -24,7 +24,7 @@ from sessionizer.home.names import is_name, parse_supervising_dag
 from sessionizer.lineage.active import locate_data
 from sessionizer.page.answers import answer_json
 from sessionizer.page.documents import live_document
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.stream_spec.sql_meaning import normal_sql, paths_in
+from sessionizer.stream_spec.sql_guard import normal_sql, paths_in
 from sessionizer.stream_spec.sql_words import NAMES, WordKind, find_closing, words_of
 
 if TYPE_CHECKING:

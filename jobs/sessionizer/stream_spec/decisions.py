@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, get_args, get_or
 
 from pydantic import BaseModel
 
+from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.json_record import json_digest
-from sessionizer.stream_spec.document.names import Sql
+from sessionizer.stream_spec.document.names import EVENT_FIELDS, Sql
+from sessionizer.stream_spec.document.source import IN_BYTES
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.effect import ChangesWithSource, Effect, Verdict
-from sessionizer.stream_spec.sql_meaning import normal_sql
+from sessionizer.stream_spec.effect import ChangesWithSource, FieldEffect, Verdict
+from sessionizer.stream_spec.sql_guard import Scope, normal_sql, refuse_sql
+from sessionizer.stream_spec.sql_words import NAMES, WordKind, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from sessionizer.stream_spec.document.source import Source
 
 
 Document: TypeAlias = "dict[str, Any]"
@@ -49,7 +54,7 @@ class Change:
 class SpecField:
     """A field of a spec: the effect of a change, whether it is SQL, and whether a switch may change it."""
 
-    effect: Effect
+    effect: FieldEffect
     is_sql: bool
     changes_with_source: bool
 
@@ -78,12 +83,12 @@ def _all_fields() -> dict[str, SpecField]:
 
 
 def _walk(
-    model: type[BaseModel], prefix: str, around: Effect | None, *, with_source: bool
+    model: type[BaseModel], prefix: str, around: FieldEffect | None, *, with_source: bool
 ) -> Iterator[tuple[str, SpecField]]:
     """Yield the fields of ``model`` and below. ``around``: effect of the block, which its fields have without one."""
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
-        effect = next((each for each in field.metadata if isinstance(each, Effect)), around)
+        effect = next((each for each in field.metadata if isinstance(each, FieldEffect)), around)
         changes_with_source = with_source or any(isinstance(each, ChangesWithSource) for each in field.metadata)
         if effect is not None:
             found = SpecField(effect, _is_sql(field.annotation) or Sql() in field.metadata, changes_with_source)
@@ -156,3 +161,68 @@ def spec_fingerprint(spec: StreamSpec) -> str:
     """
     decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
     return json_digest(decisive)
+
+
+_OWN: Final = {"_raw": "string", "_position": "string", "_fault": "string"}
+_KAFKA: Final = {"kafka": "struct<timestamp:timestamp>"}
+
+
+def check_sql(spec: StreamSpec) -> None:
+    """Raise InvalidSpec for the first SQL of ``spec`` that may not be resolved, with the others beside it.
+
+    Syntax, types and the columns of a Delta table are left to Spark, and so are the columns of open events.
+    """
+    misfits = SpecProblems()
+    for field, sql, scope in _expressions(spec):
+        with misfits.noted():
+            if (allowed := refuse_sql(sql, scope)) is not None:
+                raise InvalidSpec(field, sql, allowed)
+    misfits.raise_them()
+
+
+def _expressions(spec: StreamSpec) -> Iterator[tuple[str, str, Scope]]:
+    """Yield each expression with its field and what it may name."""
+    of_row = Scope(source_columns(spec.source))
+    mapping = spec.mapping.model_dump(exclude={"payload"}, exclude_none=True)
+    yield from ((f"mapping.{name}", sql, of_row) for name, sql in mapping.items())
+    yield from ((f"mapping.payload.{name}", sql, of_row) for name, sql in spec.mapping.payload.items())
+    of_session = Scope(dict.fromkeys([*sorted(EVENT_FIELDS), *spec.mapping.payload], ""), measure=True)
+    yield from ((f"measures.{name}", sql, of_session) for name, sql in spec.measures.items())
+    for migration in spec.migrations:
+        place = f"migrations.{migration.id}"
+        own = ((name, getattr(migration, name)) for name in ("key", "client", "timeout_ms", "where"))
+        yield from ((f"{place}.{name}", sql, Scope()) for name, sql in own if sql is not None)
+        yield from ((f"{place}.columns.{name}", sql, Scope()) for name, sql in migration.columns.items())
+
+
+def source_columns(source: Source) -> dict[str, str] | None:
+    """Return the columns of a row of ``source`` with their types, None if the spec does not tell them."""
+    if source.format == "delta":
+        return None
+    ddl = source.columns
+    if source.format == "kafka" and source.encoding in IN_BYTES:
+        if source.value_schema is None:
+            return None  # the registry tells them
+        ddl = source.value_schema.columns
+    columns = {"value": "string"} if ddl is None else _declared_columns(ddl)
+    return columns and {**columns, **(_KAFKA if source.format == "kafka" else {}), **_OWN}
+
+
+def _declared_columns(ddl: str) -> dict[str, str] | None:
+    """Return the columns of ``ddl`` with their types, None if this is not plain enough to be sure."""
+    found: dict[str, str] = {}
+    depth, name = 0, ""
+    for word in words_of(ddl):
+        depth += word.is_symbol("(", "<") - word.is_symbol(")", ">")
+        if word.kind is WordKind.UNKNOWN or depth < 0:
+            return None
+        if word.is_symbol(",") and not depth and name:
+            name = ""
+        elif name:
+            found[name] += f"{word.written.lower()} "
+        elif word.kind in NAMES:
+            name = word.name
+            found[name] = ""
+        else:
+            return None
+    return found

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.stream_spec.column_types import ColumnType, PartKind, changed_parts, parse_declared_columns
-from sessionizer.stream_spec.document.duration import parse_duration
+from sessionizer.stream_spec.document.names import parse_duration
 from sessionizer.stream_spec.document.reader_options import only_plans
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """Effect of a change of a field. ``kind`` names the change, and ``reason`` says what open sessions have of it.
+class FieldEffect:
+    """FieldEffect of a change of a field. ``kind`` names the change, and ``reason`` says what open sessions have of it.
 
     In texts ``{open}`` stands for the open sessions, ``{stream}`` for the stream, and ``{before}`` for the old value.
     ``command``: the command that carries the change out, None if a start does. ``refused``: the reason why a start
@@ -64,8 +64,8 @@ class Effect:
         return not self.plans_only
 
 
-class DurationEffect(Effect):
-    """Effect of a duration, whose kind ends in the direction of the change."""
+class DurationEffect(FieldEffect):
+    """FieldEffect of a duration, whose kind ends in the direction of the change."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Compare the two durations."""
@@ -77,8 +77,8 @@ class DurationEffect(Effect):
         return f"{self.kind} {direction}", self.verdict, self.reason
 
 
-class MeasureEffect(Effect):
-    """Effect of a measure that was added, dropped or changed."""
+class MeasureEffect(FieldEffect):
+    """FieldEffect of a measure that was added, dropped or changed."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Tell the three apart."""
@@ -89,8 +89,8 @@ class MeasureEffect(Effect):
         return f"{self.kind} changed", self.verdict, self.reason
 
 
-class ColumnsEffect(Effect):
-    """Effect of declared columns of a source. An expression that reads one is judged by itself."""
+class ColumnsEffect(FieldEffect):
+    """FieldEffect of declared columns of a source. An expression that reads one is judged by itself."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Name the columns that came, went, or have another type."""
@@ -107,16 +107,16 @@ class ColumnsEffect(Effect):
         return ", ".join(kinds), self.verdict, f"{self.reason}: {named}"
 
 
-class PayloadEffect(Effect):
-    """Effect of a column of the payload, which is judged with its expression and type."""
+class PayloadEffect(FieldEffect):
+    """FieldEffect of a column of the payload, which is judged with its expression and type."""
 
     def command_for(self, change: Change) -> str | None:
         """Return None for a column that was dropped."""
         return None if change.now is None else self.command
 
 
-class MigrationsEffect(Effect):
-    """Effect of the list of migrations."""
+class MigrationsEffect(FieldEffect):
+    """FieldEffect of the list of migrations."""
 
     def command_for(self, change: Change) -> str | None:
         """Return None if only the oldest migrations were removed, because their effect is in the state."""
@@ -124,8 +124,8 @@ class MigrationsEffect(Effect):
         return None if now == before[len(before) - len(now) :] else self.command
 
 
-class OptionsEffect(Effect):
-    """Effect of an option of Spark's reader."""
+class OptionsEffect(FieldEffect):
+    """FieldEffect of an option of Spark's reader."""
 
     def changes_begun_batch(self, change: Change) -> bool:
         """Ask the row of the option."""
@@ -138,7 +138,7 @@ class ChangesWithSource:
 
 
 ANOTHER_STREAM: Final = "Give the other stream a name and home of its own"
-BESIDE_THE_STREAM: Final = Effect("no effect", "it is shown, or configures work beside the stream", Verdict.NONE)
+BESIDE_THE_STREAM: Final = FieldEffect("no effect", "it is shown, or configures work beside the stream", Verdict.NONE)
 FOR_NEW_ROWS: Final = "it holds for rows that are read from now on"
 
 

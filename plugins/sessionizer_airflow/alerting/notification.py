@@ -17,7 +17,7 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.streams import find_view
 from sessionizer.redaction import redact
-from sessionizer.stream_spec.document.section import Verbatim
+from sessionizer.stream_spec.document.names import Verbatim
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import is_name
-from sessionizer.stream_spec.loading.folder import StreamFolder, spec_files, survey_streams
+from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
 from sessionizer_airflow.operating.approval import ApprovalSettings
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.deployment.releases import release_for_next_start, require_release
 from sessionizer.launch.installation import has_own_python, jar_folder
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import read_spec_file
 from sessionizer_airflow.launching.cluster import ClusterLauncher
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager

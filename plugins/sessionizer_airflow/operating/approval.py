@@ -14,8 +14,8 @@ from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.operation_record import IN_AIRFLOW, PlanRecord, require_plan
 from sessionizer.errors import TerminalError
-from sessionizer.stream_spec.document.duration import duration_from, format_duration
-from sessionizer.stream_spec.document.upgrades import UpgradePolicy
+from sessionizer.stream_spec.document.names import duration_from, format_duration
+from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.dag_defaults import read_approvers

@@ -15,7 +15,7 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.seeds.seed_plan import ADDRESSES, DATABASE, NEED_QUERY, SOURCE, url_without_secret
-from sessionizer.stream_spec.document.section import Verbatim
+from sessionizer.stream_spec.document.names import Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

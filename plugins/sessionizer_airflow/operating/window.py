@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.dag_defaults import OF_WINDOW
 from sessionizer_airflow.failed_task import PersonNeeded
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from sessionizer.stream_spec.document.upgrades import UpgradePolicy
+    from sessionizer.stream_spec.document.stream import UpgradePolicy
 
 SCHEDULED: Final = "operator_triggered"
 """Type of a run that another DAG started. No user can give a run this type."""

@@ -8,7 +8,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.compaction.plan import judge_compaction
 from sessionizer.state.savepoints.schedule import Judgement
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.launching.argv import compaction_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 

@@ -9,7 +9,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import locate_data
 from sessionizer.state.savepoints.schedule import judge_stream, prune_scheduled, reason
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.launching.argv import savepoint_argv
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from sessionizer.control.maintenance import ask_to_stop
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.deployment.approval import approve_spec
+from sessionizer.deployment.running_spec import approve_spec
 from sessionizer.errors import TerminalError
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome

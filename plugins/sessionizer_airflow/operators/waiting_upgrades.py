@@ -8,16 +8,23 @@ from sessionizer.control.records.airflow_records import RUN_OF_WINDOW, SUPERVISI
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.status.read_status import read_driver
-from sessionizer.deployment.waiting import decide_upgrade, find_waiting, what_follows
-from sessionizer.deployment.waves import Member, Pace, UpgradeState, choose_next
+from sessionizer.deployment.waiting import (
+    Member,
+    Pace,
+    UpgradeState,
+    choose_next,
+    decide_upgrade,
+    find_waiting,
+    what_follows,
+)
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.stream_spec.document.upgrades import UpgradePolicy
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.document.stream import UpgradePolicy
+from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.dag_defaults import OF_WINDOW
 

@@ -22,7 +22,7 @@ from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI read
 from sessionizer.lineage.active import locate_data
 from sessionizer.redaction import redact
 from sessionizer.state.proof.page import page_of
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
 from sessionizer_airflow.project import Project
 

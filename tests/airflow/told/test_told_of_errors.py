@@ -25,7 +25,7 @@ from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.fingerprint import RELEASE, SPARK, Fingerprint, present_fingerprint, write_fingerprint
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import read_spec_file
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made

@@ -8,7 +8,7 @@ import sys
 
 def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
     program = (
-        "import sys, sessionizer.stream_spec.loading.folder; "
+        "import sys, sessionizer.stream_spec.spec_folder; "
         "from sessionizer.stream_spec import decisions, json_schema;"
         "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )

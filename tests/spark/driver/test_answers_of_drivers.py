@@ -14,7 +14,7 @@ from sessionizer.home.control_store import record_names
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.state.lineages.retained import find_retained_batch
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

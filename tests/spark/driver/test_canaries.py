@@ -19,7 +19,7 @@ from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.state.commands import restores
 from sessionizer.state.commands.restore import Restore
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.expected.landed import assert_as_defined, landed
 from support.places import opened
 from support.processes.driver_process import DriverProcess

@@ -18,7 +18,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.stream_spec.decisions import decisions_of
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import read_spec_file
 from support.expected.checkpoint_log import CheckpointLog
 from support.faults.bad_clicks import line
 from support.places import opened

@@ -20,7 +20,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.places import opened
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks

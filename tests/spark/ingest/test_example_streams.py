@@ -16,7 +16,7 @@ from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, find_writers
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.example_streams import EXAMPLES, NAMES, expected_file, values_of
 

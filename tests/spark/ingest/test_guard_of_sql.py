@@ -16,7 +16,7 @@ from sessionizer.spark.ingest.expressions import check_type
 from sessionizer.spark.internals.trying import try_expression
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.measures import measure_types
-from sessionizer.stream_spec import sql_functions
+from sessionizer.stream_spec import sql_words as sql_functions
 from sessionizer.stream_spec.sql_guard import BEFORE_BRACKET, Scope, refuse_sql
 from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES
 

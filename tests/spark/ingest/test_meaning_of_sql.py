@@ -22,8 +22,7 @@ from sessionizer.stream_spec.column_types import (
     parse_type,
     read_recorded_type,
 )
-from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
-from sessionizer.stream_spec.sql_meaning import normal_sql
+from sessionizer.stream_spec.sql_guard import Scope, normal_sql, refuse_sql
 from support.expected.sql_corpus import ACCEPTED, COLUMNS
 from support.expected.type_trees import EDITS, TREES, arrow, ddl, edited, value
 

@@ -13,7 +13,7 @@ from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.wire.schema import REVISION
 from sessionizer.deployment.releases import require_release
-from sessionizer.deployment.verdicts.engine import STATE
+from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import UnreadableLineage, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
@@ -23,7 +23,7 @@ from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.stream_spec.effect import Verdict
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.streams.changing_stream import records_of

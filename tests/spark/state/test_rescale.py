@@ -26,7 +26,7 @@ from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.state_transfer import LineageStep
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import read_spec_file
 from support.expected.landed import assert_moved_as_defined
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import environment

@@ -23,7 +23,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.places import mounted
 from support.processes.fabricated_platform import Platform, beat
 

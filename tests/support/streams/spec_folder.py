@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.spec_folder import survey_streams
 
 if TYPE_CHECKING:
     from pathlib import Path

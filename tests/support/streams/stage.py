@@ -13,7 +13,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
-from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.names import format_duration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
 from support.streams.log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something

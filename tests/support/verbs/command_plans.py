@@ -7,8 +7,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.upgrade_plan import UpgradePlan
-from sessionizer.deployment.verdicts.verdict import Difference
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.rescale import Rescale

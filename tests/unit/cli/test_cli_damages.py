@@ -18,7 +18,7 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.drained import begin_drain
 from sessionizer.lineage.figures import BatchFacts
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from support.places import mounted
 
 if TYPE_CHECKING:

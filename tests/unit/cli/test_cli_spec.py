@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.spec import NOT_LOOKED_AT
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnwritablePath
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.stream_spec.spec_folder import survey_streams
 from support.processes.fabricated_platform import SPEC, Platform
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.table_changes import TableChange
 from sessionizer.state.lineages.table_changes_record import NotifiedChanges
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary
 
 if TYPE_CHECKING:

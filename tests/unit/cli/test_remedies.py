@@ -14,7 +14,7 @@ from sessionizer.causes.start_problem import START_CAUSES
 from sessionizer.causes.table import CAUSES, ERROR_CAUSES, SYSTEM, cause_of_error, remedy_for
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
-from sessionizer.deployment.refusals import require_continuable
+from sessionizer.deployment.running_spec import require_continuable
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.errors import driver_errors as launch_errors
 from sessionizer.home.clock import describe_duration

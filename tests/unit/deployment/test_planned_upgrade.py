@@ -17,10 +17,9 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.deployment import upgrade_planning
-from sessionizer.deployment.approval import approve_spec
-from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.running_spec import approve_spec, new_record
 from sessionizer.deployment.upgrade_planning import require_no_loss
-from sessionizer.deployment.verdicts.engine import STATE
+from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
 from sessionizer.lineage import checkpoint_record
 from sessionizer.lineage.active import start_lineage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.deployment.refusals import require_whole
+from sessionizer.deployment.running_spec import require_whole
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.decisions import Change
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.deployment.approval import approve_spec
 from sessionizer.deployment.running_spec import (
     EDITED_AGAIN,
     RunningSpec,
+    approve_spec,
     choose_spec,
     new_record,
     note_spec,
@@ -24,7 +24,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.faults.spoiled_specs import changed
 
 if TYPE_CHECKING:

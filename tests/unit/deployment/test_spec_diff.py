@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from sessionizer.deployment.checkout import Checkout
-from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, SpecDiff, new_migrations
+from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, Checkout, SpecDiff, new_migrations
 from sessionizer.errors import UnknownStream
 from sessionizer.lineage.code_digest import code_digest
 from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
-from sessionizer.deployment.verdicts.verdict import Difference
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.deployment.verdicts.verdict import Difference
+from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.waiting import WaitingUpgrade, WindowDecision, decide_upgrade, what_follows
-from sessionizer.stream_spec.document.upgrades import UpgradePolicy, Upgrades
+from sessionizer.stream_spec.document.stream import UpgradePolicy, Upgrades
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.deployment.waves import AT_ONCE, STOP_AFTER, Member, Pace, UpgradeState, choose_next
+from sessionizer.deployment.waiting import AT_ONCE, STOP_AFTER, Member, Pace, UpgradeState, choose_next
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:

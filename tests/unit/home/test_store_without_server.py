@@ -13,8 +13,8 @@ from upath import UPath
 
 from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.checkpoint.files import files_of
-from sessionizer.deployment.running_side import sink_columns
-from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.differences import SinkColumns
+from sessionizer.deployment.upgrade_planning import sink_columns
 from sessionizer.errors import StoreUnreachable
 from sessionizer.home.control_store import translate_to_os_error
 from sessionizer.home.data_files import (

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from sessionizer.deployment.refusals import require_continuable
+from sessionizer.deployment.differences import MigrationEffects, OpenState, SinkColumns
+from sessionizer.deployment.running_spec import require_continuable
 from sessionizer.deployment.upgrade_plan import UpgradePlan
-from sessionizer.deployment.verdicts.judge import judge_field, spec_differences
-from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
-from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState
+from sessionizer.deployment.verdicts import judge_field, spec_differences
 from sessionizer.errors import InvalidSpec, MigrationRefused
 from sessionizer.migrations.compiled import (
     compile_migration,
@@ -30,7 +28,7 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
     spec_fingerprint,
 )
-from sessionizer.stream_spec.document.migration import Migration
+from sessionizer.stream_spec.document.rules import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
 from support.streams.stage import Stage, clicks_spec

@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.page import reader as module
 from sessionizer.page.reader import PageReader
-from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream
 
 if TYPE_CHECKING:
     from pathlib import Path

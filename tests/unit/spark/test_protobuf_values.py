@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS_FILE
 
 from sessionizer.spark.ingest.kafka_values.records import parse_message
-from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
+from sessionizer.stream_spec.schema_columns import protobuf_columns
 from support.streams.example_streams import EXAMPLES, values_of
 
 ONE, MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED

@@ -21,8 +21,7 @@ from sessionizer.spark.ingest.kafka_values.registry import (
     indexes_in_header,
     message_indexes,
 )
-from sessionizer.stream_spec.document.source import KafkaSource
-from sessionizer.stream_spec.document.value_schema import Registry, ValueSchema
+from sessionizer.stream_spec.document.source import KafkaSource, Registry, ValueSchema
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.example_streams import EXAMPLES
 

@@ -12,7 +12,7 @@ from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
-from sessionizer.stream_spec.document.duration import parse_duration, variable_of
+from sessionizer.stream_spec.document.names import parse_duration, variable_of
 from sessionizer_airflow.operating.approval import DEFAULTS as OF_APPROVALS
 from sessionizer_airflow.supervision.policy import DEFAULTS as OF_SUPERVISION
 from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.loading.folder import load_stream
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.faults.spoiled_specs import changed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sessionizer.stream_spec.decisions import (
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:

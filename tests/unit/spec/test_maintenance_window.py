@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.stream_spec.document.upgrades import DAYS, Upgrades, parse_window
+from sessionizer.stream_spec.document.stream import DAYS, Upgrades, parse_window
 
 MINUTE = 60_000
 WEEK = 7 * 24 * 60 * MINUTE

@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from sessionizer.stream_spec.document.reader_options import READER_OPTIONS, ReaderOptions
-from sessionizer.stream_spec.document.source import Source
-from sessionizer.stream_spec.document.source_options import SourceWithOptions
+from sessionizer.stream_spec.document.source import Source, SourceWithOptions
 from support.places import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "stream-spec.md"

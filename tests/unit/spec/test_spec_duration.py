@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.stream_spec.document.duration import LONGEST, MILLISECONDS_OF, format_duration, parse_duration
+from sessionizer.stream_spec.document.names import LONGEST, MILLISECONDS_OF, format_duration, parse_duration
 
 units = st.sampled_from(sorted(MILLISECONDS_OF))
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.stream_spec.loading.folder import add_place, find_stream, load_stream, survey_streams
-from sessionizer.stream_spec.loading.yaml_text import SafeLoader
+from sessionizer.stream_spec.spec_folder import add_place, find_stream, load_stream, survey_streams
+from sessionizer.stream_spec.spec_text import SafeLoader
 from support.expected.file_accesses import file_accesses
 from support.faults.spoiled_specs import changed
 from support.streams.spec_folder import load_streams

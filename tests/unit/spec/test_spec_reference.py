@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessionizer.stream_spec.json_schema import stream_schema
+from sessionizer.stream_spec.document.stream import stream_schema
 from support.places import REPOSITORY
 
 REFERENCE = REPOSITORY / "docs" / "stream-spec.md"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec import sql_functions
+from sessionizer.stream_spec import sql_words as sql_functions
+from sessionizer.stream_spec.decisions import check_sql, source_columns
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.sql_check import check_sql, source_columns
 from sessionizer.stream_spec.sql_guard import Scope, refuse_sql
 from sessionizer.stream_spec.sql_words import WordKind, words_of
 from support.expected.sql_corpus import ACCEPTED, COLUMNS, MEASURES, REFUSED, REFUSED_MEASURES

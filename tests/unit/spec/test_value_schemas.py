@@ -9,18 +9,14 @@ import pytest
 import yaml
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from sessionizer.deployment.verdicts.judge import spec_differences
-from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
-from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState
+from sessionizer.deployment.differences import MigrationEffects, OpenState, SinkColumns
+from sessionizer.deployment.verdicts import spec_differences
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.decisions import decisions_of, document_of, spec_fingerprint
+from sessionizer.stream_spec.decisions import check_sql, decisions_of, document_of, source_columns, spec_fingerprint
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
-from sessionizer.stream_spec.loading.folder import load_stream
-from sessionizer.stream_spec.sql_check import check_sql, source_columns
-from sessionizer.stream_spec.value_schemas.avro import avro_columns
-from sessionizer.stream_spec.value_schemas.protobuf import protobuf_columns
+from sessionizer.stream_spec.schema_columns import avro_columns, protobuf_columns
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.faults.spoiled_specs import changed
 from support.streams.example_streams import EXAMPLES
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.loading.folder import load_stream, survey_streams
-from sessionizer.stream_spec.loading.yaml_bounds import DEEPEST, MOST_BYTES, MOST_NODES, require_bounds
-from sessionizer.stream_spec.loading.yaml_text import SafeLoader
+from sessionizer.stream_spec.spec_folder import load_stream, survey_streams
+from sessionizer.stream_spec.spec_text import DEEPEST, MOST_BYTES, MOST_NODES, SafeLoader, require_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sessionizer.cli.places import AsJson, StreamOrAll, Streams, specs_folder
-from sessionizer.deployment.checkout import LOCK, PACKAGE, SPECS, Checkout
-from sessionizer.deployment.spec_diff import NOTHING, SpecDiff
-from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
+from sessionizer.stream_spec.spec_folder import survey_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.deployment.verdicts.verdict import Side
+    from sessionizer.deployment.differences import Side
 
 _UNSEEN: Final = ("open sessions", "tables", "settings of the checkpoint", "versions of Python and Java")
 _UNSEEN_CODE: Final = ("release", "versions of Spark and Delta", "deciding code")

@@ -19,7 +19,7 @@ from sessionizer.migrations.compiled import compile_migrations, describe_migrati
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.document.migration import ALLOWED_ID, is_migration_id
+from sessionizer.stream_spec.document.rules import ALLOWED_ID, is_migration_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.migrations.preview import Preview
-    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 migration = typer.Typer(no_args_is_help=True, help="Draft, list and try migrations of open events.")

@@ -24,7 +24,7 @@ from sessionizer.inspection.timeline import list_kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.state.lineages.retained import find_retained_batch
 from sessionizer.state.lineages.table_log import rows_of_batches
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

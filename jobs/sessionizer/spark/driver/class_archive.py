@@ -19,7 +19,7 @@ from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.spark.internals.java_errors import end_jvm
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 
 WRITTEN_WITHIN_S: Final = 120.0
 _EVENTS: Final = [

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.spark.driver.prepared_query import PreparedQuery
-    from sessionizer.stream_spec.loading.spec_file import SpecFile
+    from sessionizer.stream_spec.spec_folder import SpecFile
 
 
 class DriverLoop:

@@ -29,7 +29,7 @@ from sessionizer.spark.state.emitted_rows import count_by_kind
 from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, HistoryFigures
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

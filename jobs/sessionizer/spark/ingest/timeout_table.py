@@ -18,7 +18,7 @@ from sessionizer.home.record_file import read_json, write_json
 from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.names import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -48,7 +48,7 @@ from sessionizer.stream_spec.decisions import (
     list_decisions,
 )
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.spark.sinks.write import BatchCounts
     from sessionizer.state.proof.batches import ReplayedBatches
-    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.rules import Migration
 
 
 _OF_THE_SOURCE = "source_"

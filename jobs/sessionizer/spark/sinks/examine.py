@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import schema as rows
-from sessionizer.deployment.refusals import require_continuable, require_whole
+from sessionizer.deployment.running_spec import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.roots import resolve_place
 from sessionizer.spark.ingest.source import NOTHING_REMEMBERED, SourceMemory, read_guarded_source

@@ -29,9 +29,15 @@ from sessionizer.spark.ingest.expressions import VARIES, reads_clock, require_pe
 from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import ReadsClock, require_no_text_moment, try_column
-from sessionizer.stream_spec.sql_functions import NEVER_FAILING
 from sessionizer.stream_spec.sql_guard import BUILT_IN, SAME_EACH_TIME
-from sessionizer.stream_spec.sql_words import WordKind, calls, find_closing, find_qualified_name, words_of
+from sessionizer.stream_spec.sql_words import (
+    NEVER_FAILING,
+    WordKind,
+    calls,
+    find_closing,
+    find_qualified_name,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ from sessionizer.spark.state.open_events import (
     open_payload,
     reading_state,
 )
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sessionizer.control.execution import Step
     from sessionizer.deployment.upgrade_plan import UpgradeRequest
     from sessionizer.lineage.canary.judge import CanaryTerms
-    from sessionizer.stream_spec.document.upgrades import Upgrades
+    from sessionizer.stream_spec.document.stream import Upgrades
 
 
 @dataclass(frozen=True, kw_only=True)

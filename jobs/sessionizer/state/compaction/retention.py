@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.stream_spec.document.duration import MILLISECONDS_OF
+from sessionizer.stream_spec.document.names import MILLISECONDS_OF
 from sessionizer.stream_spec.document.stream import WEEK
 
 if TYPE_CHECKING:

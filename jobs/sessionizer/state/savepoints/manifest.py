@@ -21,7 +21,7 @@ from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.path import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject

@@ -18,7 +18,7 @@ from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.verification import findings
-from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.names import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,14 +1,27 @@
-"""Names that a spec gives: of streams, payload columns, measures, environment variables and brokers."""
+"""The values that a spec holds: sections, names, expressions, places and durations, and the refusal of others."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, JsonValue, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import DAY, HOUR, MINUTE, SECOND
 from sessionizer.home.names import (
     LATE_EVENTS,
     NAME_PATTERN,
@@ -21,7 +34,47 @@ from sessionizer.home.names import (
 )
 from sessionizer.home.roots import ObjectStore, object_store
 from sessionizer.launch.driver_environment import is_airflows
-from sessionizer.stream_spec.document.section import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Section(BaseModel):
+    """A block of the YAML file: no unknown keys, no conversion between types, unchanged after reading."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        # a value may be a secret that was put in the wrong place
+        hide_input_in_errors=True,
+    )
+
+
+REFUSED = "refused"
+
+
+class Verbatim(str):
+    """Text that a message prints as it stands, where ``repr`` would wrap it in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the bare text."""
+        return str(self)
+
+
+MISSING = Verbatim("missing")
+
+
+def refusal(value: object, allowed: str, *at: str) -> PydanticCustomError:
+    """Build the error that a validator raises.
+
+    ``at`` are the YAML keys that lead from the place of the validator to the value: none for a validator of the
+    value itself, ``("mapping", "event_time")`` for a rule of the whole spec.
+    """
+    return PydanticCustomError(REFUSED, "{allowed}", {"value": value, "allowed": allowed, "at": at})
+
 
 ANCHORED: Final = f"^{NAME_PATTERN}$"
 
@@ -143,3 +196,74 @@ def _example(address: str) -> str:
 
 
 Brokers = Annotated[Text, AfterValidator(check_brokers)]
+
+
+MILLISECONDS_OF: Final = {
+    "day": DAY,
+    "hour": HOUR,
+    "minute": MINUTE,
+    "second": SECOND,
+    "millisecond": 1,
+}
+"""Milliseconds in a unit, the longest unit first."""
+
+LONGEST: Final = 36_500 * DAY
+"""A century. A longer duration is a slip, and sums with event times stay far from the limits of 64 bits."""
+
+DURATION_PATTERN: Final = f"^([1-9][0-9]{{0,14}}) ({'|'.join(MILLISECONDS_OF)})s?$"
+DURATION_ALLOWED: Final = (
+    "a whole number above 0 and a unit (milliseconds, seconds, minutes, hours, days), such as '30 seconds', "
+    "up to 36500 days"
+)
+
+
+def parse_duration(text: object) -> int:
+    """Return the milliseconds that ``text`` stands for. Refuses anything but a positive duration with a unit."""
+    match = re.fullmatch(DURATION_PATTERN.strip("^$"), text) if isinstance(text, str) else None
+    milliseconds = int(match[1]) * MILLISECONDS_OF[match[2]] if match else 0
+    if not 0 < milliseconds <= LONGEST:
+        raise refusal(text, DURATION_ALLOWED)
+    return milliseconds
+
+
+def format_duration(milliseconds: int) -> str:
+    """Format ``milliseconds`` in the longest unit that needs no fraction. The inverse of ``parse_duration``."""
+    unit, size = next((unit, size) for unit, size in MILLISECONDS_OF.items() if milliseconds % size == 0)
+    count = milliseconds // size
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "format": "duration-with-unit",
+            "pattern": DURATION_PATTERN,
+            "examples": ["30 seconds", "10 minutes", "1 hour"],
+        },
+    ),
+]
+"""Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""
+
+
+PREFIX: Final = "SESSIONIZER_"
+
+
+def duration_from(environment: Mapping[str, str], name: str) -> int:
+    """Parse ``SESSIONIZER_STALE_LIMIT="5 minutes"`` into ms, for the name ``stale_limit``.
+
+    Raises InvalidSpec, KeyError.
+    """
+    variable = variable_of(name)
+    try:
+        return parse_duration(environment[variable])
+    except ValueError as error:
+        raise InvalidSpec(variable, environment[variable], "a duration such as '30 seconds' or '5 minutes'") from error
+
+
+def variable_of(name: str) -> str:
+    """Return the variable that sets ``name``."""
+    return PREFIX + name.upper()

@@ -1,17 +1,111 @@
-"""The rules about the end of a session, and about time."""
+"""The meaning of a stream's rows and sessions: mapping, rules, and migrations of open events."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from sessionizer.core.definition.rules import Clock
 from sessionizer.home.clock import HOUR, MINUTE, SECOND
-from sessionizer.stream_spec.document.duration import Duration
-from sessionizer.stream_spec.document.names import Text
-from sessionizer.stream_spec.document.section import Section, refusal
-from sessionizer.stream_spec.effect import ANOTHER_STREAM, DurationEffect, Effect, Verdict
+from sessionizer.stream_spec.document.names import (
+    COLUMN_NAMES_SCHEMA,
+    ColumnName,
+    Duration,
+    Expression,
+    Section,
+    Text,
+    refusal,
+)
+from sessionizer.stream_spec.effect import ANOTHER_STREAM, DurationEffect, FieldEffect, PayloadEffect, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Mapping(Section):
+    """SQL expressions over the columns of the source, one row of it being one event."""
+
+    key: Annotated[
+        Expression,
+        FieldEffect(
+            "key changed",
+            "{open} stay under the old keys: sessions of a user may split or merge",
+            Verdict.PARTIAL,
+            "To move open events, declare a migration: key: …",
+            command="upgrade {stream}",
+        ),
+    ] = Field(
+        description="Key of the session, such as the user. Cast to string. If it is null, the row is quarantined.",
+        examples=["user_id"],
+    )
+    client: Annotated[
+        Expression | None,
+        FieldEffect(
+            "client changed",
+            "earlier events in {open} keep their client and its timeout",
+            Verdict.PARTIAL,
+            "To change it, declare a migration: client: …",
+            command="upgrade {stream}",
+        ),
+    ] = Field(
+        default=None,
+        description="Client (tenant, site, app) whose timeout applies. Cast to string. Null means none.",
+        examples=["client"],
+    )
+    event_time: Annotated[
+        Expression | None,
+        FieldEffect(
+            "event time changed",
+            "{open} mix events of both clocks, and rows before the watermark are late",
+            Verdict.PARTIAL,
+            "Compare the two expressions on real rows first: `sessionizer tables` shows the present ones",
+            command="upgrade {stream}",
+        ),
+    ] = Field(
+        default=None,
+        description="Time of the event, as a timestamp, kept to the millisecond. Needed in event_time mode.",
+        examples=["timestamp_millis(ts)"],
+    )
+    event_id: Annotated[
+        Expression,
+        FieldEffect(
+            "event id changed",
+            "a duplicate of an earlier event counts as another event in {open}",
+            Verdict.PARTIAL,
+            "Change it while the source repeats no event",
+            command="upgrade {stream}",
+        ),
+    ] = Field(
+        description="Id that distinguishes the event from others of its key. Cast to string. A second event with the "
+        "same id is a duplicate. If it is null, the row is quarantined.",
+        examples=["event_id"],
+    )
+    closes: Annotated[
+        Expression | None,
+        FieldEffect("closes changed", "earlier events keep the value that they came with, {open} continue"),
+    ] = Field(
+        default=None,
+        description="True if the event ends its session. Null counts as false.",
+        examples=["type <=> 'logout'"],
+    )
+    timeout_ms: Annotated[
+        Expression | None,
+        FieldEffect("timeout expression changed", "earlier events keep their timeout, {open} continue"),
+    ] = Field(
+        default=None,
+        description="The event's own gap timeout, in milliseconds, as bigint. Null: the timeout of its client or of "
+        "the stream applies. Zero or less: the row is quarantined.",
+        examples=["timeout_s * 1000L"],
+    )
+    payload: Annotated[dict[ColumnName, Expression], PayloadEffect("column", command="upgrade {stream}")] = Field(
+        default_factory=dict,
+        description="Columns to keep of each event: name to SQL expression. Measures are computed from them.",
+        examples=[{"page": "page"}],
+        json_schema_extra=COLUMN_NAMES_SCHEMA,
+    )
+
 
 IDLE_AFTER: Final = MINUTE
 MEBIBYTE: Final = 2**20
@@ -29,7 +123,9 @@ class Rules(Section):
 
     clock: Annotated[
         Clock,
-        Effect("time mode changed", "open events are on the clock of before", Verdict.INCOMPATIBLE, ANOTHER_STREAM),
+        FieldEffect(
+            "time mode changed", "open events are on the clock of before", Verdict.INCOMPATIBLE, ANOTHER_STREAM
+        ),
     ] = Field(
         default=Clock.EVENT_TIME,
         alias="time_mode",
@@ -59,7 +155,7 @@ class Rules(Section):
         examples=[{"acme": "10 minutes"}],
     )
     client_timeouts_table: Annotated[
-        Text | None, Effect("table of timeouts changed", "earlier events keep their timeout")
+        Text | None, FieldEffect("table of timeouts changed", "earlier events keep their timeout")
     ] = Field(
         default=None,
         description="Delta table with the columns client (string) and timeout_ms (bigint, milliseconds), which may "
@@ -67,12 +163,12 @@ class Rules(Section):
         "a URI.",
         examples=["lake/client_timeouts"],
     )
-    max_events: Annotated[int | None, Effect("cap changed", KEEP_CAPS)] = Field(
+    max_events: Annotated[int | None, FieldEffect("cap changed", KEEP_CAPS)] = Field(
         default=10_000,
         ge=1,
         description="Number of events after which a session is cut. null: no cap.",
     )
-    max_bytes: Annotated[int, Effect("cap changed", KEEP_CAPS)] = Field(
+    max_bytes: Annotated[int, FieldEffect("cap changed", KEEP_CAPS)] = Field(
         default=64 * MEBIBYTE,
         ge=1,
         le=1024 * MEBIBYTE,
@@ -110,12 +206,12 @@ class Rules(Section):
         alias="future_tolerance",
         description="How far ahead of the wall clock an event time may be (duration). Later rows are quarantined.",
     )
-    max_event_bytes: Annotated[int, Effect("cap of a row changed", "it decides which new rows are quarantined")] = (
-        Field(
-            default=524_288,
-            ge=1,
-            description="Size of a row, in bytes, above which it is quarantined.",
-        )
+    max_event_bytes: Annotated[
+        int, FieldEffect("cap of a row changed", "it decides which new rows are quarantined")
+    ] = Field(
+        default=524_288,
+        ge=1,
+        description="Size of a row, in bytes, above which it is quarantined.",
     )
 
     @model_validator(mode="after")
@@ -124,3 +220,86 @@ class Rules(Section):
             allowed = f"Omit it or write null, because time_mode is {self.clock}"
             raise refusal(self.idle_after_ms, allowed, "idle_after")
         return self
+
+
+SLUG_PATTERN: Final = "[a-z][a-z0-9_-]{0,62}"
+ALLOWED_ID: Final = "a lower-case letter, then at most 62 lower-case letters, digits, hyphens or underscores"
+
+
+def is_migration_id(text: str) -> bool:
+    """Whether ``text`` may name a migration."""
+    return re.fullmatch(SLUG_PATTERN, text) is not None
+
+
+def check_id(text: str) -> str:
+    """Return ``text`` if it may name a migration."""
+    if not is_migration_id(text):
+        raise refusal(text, ALLOWED_ID)
+    return text
+
+
+MigrationId = Annotated[str, AfterValidator(check_id), Field(json_schema_extra={"pattern": f"^{SLUG_PATTERN}$"})]
+
+
+class Migration(Section):
+    """SQL expressions over the columns of an open event.
+
+    They are the payload columns, and ``key``, ``client``, ``event_time``, ``event_id``, ``closes``, ``timeout_ms``.
+    All expressions of one migration see the event as it was before it.
+    """
+
+    id: MigrationId = Field(
+        description="Name of the migration, unique in the stream. Never reuse one.",
+        examples=["users-instead-of-browsers"],
+    )
+    columns: dict[ColumnName, Expression] = Field(
+        default_factory=dict,
+        description="Payload columns to set: name to SQL expression.",
+        examples=[{"device": "coalesce(device, element_at(split(user_agent, ' '), 1))"}],
+        json_schema_extra=COLUMN_NAMES_SCHEMA,
+    )
+    key: Expression | None = Field(
+        default=None,
+        description="The new key of each open event, cast to string. Sessions merge or split by it. It is never null.",
+        examples=["coalesce(user_id, key)"],
+    )
+    client: Expression | None = Field(
+        default=None, description="The new client of each open event, cast to string. Null means none."
+    )
+    drop: list[ColumnName] = Field(
+        default_factory=list,
+        description="Payload columns that open events lose.",
+        examples=[["user_agent"]],
+    )
+    where: Expression | None = Field(
+        default=None,
+        description="Condition that an open event must meet to stay. The others leave, and the plan counts them.",
+        examples=["client <> 'test'"],
+    )
+    timeout_ms: Expression | None = Field(
+        default=None,
+        description="The new gap timeout of each open event, in milliseconds, as bigint. It is positive, never null.",
+    )
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not any((self.columns, self.key, self.client, self.drop, self.where, self.timeout_ms)):
+            allowed = "at least one of columns, key, client, drop, where, timeout_ms"
+            raise refusal(None, allowed, "columns")
+        return self
+
+    @model_validator(mode="after")
+    def _drops_no_column_that_it_sets(self) -> Self:
+        for name in self.drop:
+            if name in self.columns:
+                raise refusal(name, "a column that the same migration does not set", "drop")
+        return self
+
+
+def check_unique_ids(migrations: Sequence[Migration]) -> None:
+    """Raise the refusal of the first id that two migrations have."""
+    seen: set[str] = set()
+    for number, migration in enumerate(migrations):
+        if migration.id in seen:
+            raise refusal(migration.id, "an id that no other migration has", "migrations", str(number), "id")
+        seen.add(migration.id)

@@ -1,37 +1,220 @@
-"""The sources of a stream's events."""
+"""The sources of a stream's events, their options, and the schemas of their values.
+
+The schema of values in bytes: a file beside the spec, and a registry of the schemas that values were written with.
+
+A recorded spec holds the content of the file, because a stream runs by what was recorded, not by files.
+"""
 
 from __future__ import annotations
 
+import base64
+import re
 from dataclasses import replace
-from typing import Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
-
-from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Text
-from sessionizer.stream_spec.document.secrets import replaces_values
-from sessionizer.stream_spec.document.section import Section, refusal
-from sessionizer.stream_spec.document.source_options import BY_ENVIRONMENT, SourceWithOptions
-from sessionizer.stream_spec.document.value_schema import (
-    COLUMNS,
-    IN_BYTES,
-    READ_BESIDE,
-    Registry,
-    ValueSchema,
-    check_value_schema,
-    read_schema,
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
 )
-from sessionizer.stream_spec.effect import FOR_NEW_ROWS, Effect, Verdict
+
+from sessionizer.stream_spec.document.names import Brokers, EnvironmentVariable, Place, Section, Text, refusal
+from sessionizer.stream_spec.document.reader_options import (
+    looks_secret,
+    names_code,
+    names_program,
+    replaces_values,
+    unfit_option,
+)
+from sessionizer.stream_spec.effect import (
+    BESIDE_THE_STREAM,
+    FOR_NEW_ROWS,
+    ColumnsEffect,
+    FieldEffect,
+    OptionsEffect,
+    Verdict,
+)
+from sessionizer.stream_spec.schema_columns import avro_columns, protobuf_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def option_text(value: object) -> object:
+    """Return a YAML scalar as Spark reads options: ``true`` and ``10`` need no quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+OptionValue = Annotated[
+    str,
+    BeforeValidator(option_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
+BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
+
+
+class SourceWithOptions(Section):
+    """A source that takes options of Spark's reader."""
+
+    reader_field: ClassVar[str] = "format"
+    """Field with the name of the reader, as ``ReaderOptions`` has it."""
+    where_else: ClassVar[str] = BY_SPARK
+    """Advice for an option that must not be in a file that is checked in."""
+
+    options: Annotated[dict[str, OptionValue], OptionsEffect("source option changed", FOR_NEW_ROWS)] = Field(
+        default_factory=dict,
+        description="Options of Spark's reader, with Spark's names. No secrets.",
+        examples=[{"maxFilesPerTrigger": "100"}],
+    )
+
+    @model_validator(mode="after")
+    def _options_hold_no_secret(self) -> Self:
+        for option, value in self.options.items():
+            if looks_secret(option):
+                raise refusal(
+                    value,
+                    f"Remove it, because a spec holds no secret. Instead, {self.where_else.format(option=option)}",
+                    "options",
+                    option,
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _options_name_no_code(self) -> Self:
+        for option, value in self.options.items():
+            if names_code(option):
+                allowed = f"Remove it, because a spec loads no class. Instead, {self.where_else.format(option=option)}"
+                raise refusal(value, allowed, "options", option)
+            if names_program(option):
+                allowed = (
+                    f"Remove it, because a spec starts no program. Instead, {self.where_else.format(option=option)}"
+                )
+                raise refusal(value, allowed, "options", option)
+        return self
+
+    @model_validator(mode="after")
+    def _options_fit_the_reader(self) -> Self:
+        self.check_options("options", self.options)
+        return self
+
+    def check_options(self, block: str, options: dict[str, str]) -> None:
+        """Refuse ``options`` (written under ``block``) that the reader of this source does not take."""
+        for option, value in options.items():
+            if (allowed := unfit_option(option, value, getattr(self, self.reader_field))) is not None:
+                raise refusal(value, allowed, block, option)
+
+
+IN_BYTES: Final = frozenset({"avro", "protobuf"})
+"""Encodings of values in bytes, whose schema gives the columns."""
+READ_BESIDE: Final = "read_beside"
+"""Name, in the context of a validation, of the function that reads a file beside the spec."""
+COLUMNS: Final = ColumnsEffect("source column", FOR_NEW_ROWS)
+"""FieldEffect of the columns of a source."""
+_BESIDE: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+_WORD_OF_SUBJECT: Final = "^[^\\s/?#%]{1,255}$"
+
+
+class ValueSchema(Section):
+    """A schema as it was when the spec was read."""
+
+    file: Annotated[Text, BESIDE_THE_STREAM] = Field(description="File that the schema was read from, beside the spec.")
+    columns: Annotated[str, COLUMNS] = Field(
+        description="Columns of the source that follow from the schema, as Spark DDL."
+    )
+    content: str = Field(description="Content of the file: JSON of Avro, or a FileDescriptorSet of Protobuf in base64.")
+
+
+def check_registry_url(url: str) -> str:
+    """Return ``url`` if a registry may be asked there."""
+    parts = urlsplit(url)
+    if parts.username is not None or parts.password is not None:
+        raise refusal(url, "a URL without credentials. Name their variable in credentials_from_environment")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise refusal(url, "the URL of the registry, such as https://registry:8081")
+    return url.rstrip("/")
+
+
+class Registry(Section):
+    """A registry of schemas that speaks Confluent's REST API."""
+
+    url: Annotated[Text, AfterValidator(check_registry_url)] = Field(
+        description="Address of the registry, http or https.", examples=["https://registry:8081"]
+    )
+    subject: Annotated[Text, Field(pattern=_WORD_OF_SUBJECT)] = Field(
+        description="Subject whose versions the values are written with.", examples=["clicks-value"]
+    )
+    version: int | None = Field(
+        default=None,
+        ge=1,
+        description="Version of the subject that gives the columns, for avro without `source.schema`.",
+    )
+    credentials_from_environment: EnvironmentVariable | None = Field(
+        default=None,
+        description="Environment variable that holds `user:password` for the registry when the driver starts.",
+        examples=["KAFKA_REGISTRY_LOGIN"],
+    )
+
+
+def read_schema(file: str, encoding: str, message: str | None, read: Callable[[str], bytes]) -> ValueSchema:
+    """Return the schema in ``file``. ``read`` gives the bytes of a file beside the spec, and raises OSError."""
+    if not _BESIDE.fullmatch(file):
+        raise refusal(file, "the name of a file in the spec's folder or below, such as clicks.avsc")
+    try:
+        content = read(file)
+    except OSError as error:
+        raise refusal(file, f"a readable file beside the spec ({error.strerror or error})") from error
+    try:
+        if encoding == "protobuf":
+            # a missing message is refused with the other fields
+            columns = protobuf_columns(content, message) if message else ""
+            return ValueSchema(file=file, columns=columns, content=base64.b64encode(content).decode())
+        text = content.decode("utf-8")
+        return ValueSchema(file=file, columns=avro_columns(text), content=text)
+    except RecursionError as error:
+        raise refusal(file, "the name of a file with a schema that is less deep") from error
+    except ValueError as error:
+        raise refusal(file, f"the name of a file with {error}") from error
+
+
+def check_value_schema(
+    encoding: str, schema: ValueSchema | None, message: str | None, registry: Registry | None
+) -> None:
+    """Refuse fields of a schema that ``encoding`` lacks, or that it does not have."""
+    version = registry.version if registry else None
+    if encoding not in IN_BYTES:
+        for field, value in (("schema", schema), ("message", message), ("registry", registry)):
+            if value is not None:
+                raise refusal(value, f"Omit it, because {encoding} has no schema", field)
+        return
+    if encoding == "avro" and message is not None:
+        raise refusal(message, "Omit it, because an Avro schema is of one record", "message")
+    if encoding == "protobuf" and message is None:
+        raise refusal(None, "the full name of the message that a value is, such as shop.Click", "message")
+    if version is not None and (encoding == "protobuf" or schema is not None):
+        raise refusal(version, "Omit it, because source.schema gives the columns", "registry", "version")
+    if schema is None and version is None:
+        other = ", or registry.version" if encoding == "avro" else ""
+        raise refusal(None, f"the name of a file beside the spec with the schema of a value{other}", "schema")
+
 
 _BEGINS: Final = "where the other source begins must be said"
 _SWITCH: Final = "switch {stream} --start-at WHERE"
 _ELSEWHERE: Final = " to continue elsewhere than at {before!r}"
-ANOTHER_TYPE: Final = Effect(
+ANOTHER_TYPE: Final = FieldEffect(
     "source of another type", _BEGINS, Verdict.INCOMPATIBLE, f"Run `sessionizer {_SWITCH}`", _SWITCH, _ELSEWHERE
 )
 RE_POINTED: Final = replace(ANOTHER_TYPE, kind="source re-pointed")
-"""Effect of a field that selects the events. Brokers may move, and the format of rows may change."""
-ENCODING: Final = Effect("encoding changed", FOR_NEW_ROWS)
-SOCKET: Final = Effect("socket moved", "lines of a socket are read once wherever it is")
+"""FieldEffect of a field that selects the events. Brokers may move, and the format of rows may change."""
+ENCODING: Final = FieldEffect("encoding changed", FOR_NEW_ROWS)
+SOCKET: Final = FieldEffect("socket moved", "lines of a socket are read once wherever it is")
 
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
@@ -83,7 +266,7 @@ class KafkaSource(SourceWithOptions):
         "timestamp and headers of the record.",
     )
     bootstrap_servers: Annotated[
-        Brokers, Effect("brokers moved", "the topic and the position in it stay", plans_only=True)
+        Brokers, FieldEffect("brokers moved", "the topic and the position in it stay", plans_only=True)
     ] = Field(
         description="Brokers to ask first, as host:port, separated by commas.",
         examples=["broker-1:9092,broker-2:9092"],
@@ -94,13 +277,13 @@ class KafkaSource(SourceWithOptions):
     )
     starting_offsets: Annotated[
         Literal["earliest", "latest"],
-        Effect("start of a new checkpoint changed", "a lineage goes on where it was", plans_only=True),
+        FieldEffect("start of a new checkpoint changed", "a lineage goes on where it was", plans_only=True),
     ] = Field(
         default="earliest",
         description="Where a new checkpoint begins. An existing one resumes at its position.",
     )
     accept_compaction: Annotated[
-        bool, Effect("compaction accepted or refused", "records that are gone are not read either way")
+        bool, FieldEffect("compaction accepted or refused", "records that are gone are not read either way")
     ] = Field(
         default=False,
         description="Whether topics may be compacted (cleanup.policy). The broker removes a record if a newer one has "
@@ -115,7 +298,7 @@ class KafkaSource(SourceWithOptions):
         description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
     )
-    message: Annotated[Text | None, Effect("message changed", FOR_NEW_ROWS)] = Field(
+    message: Annotated[Text | None, FieldEffect("message changed", FOR_NEW_ROWS)] = Field(
         default=None,
         description="Full name of the message that a value is, for protobuf.",
         examples=["shop.Click"],
@@ -123,7 +306,7 @@ class KafkaSource(SourceWithOptions):
     value_schema: Annotated[
         ValueSchema | None,
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        Effect("schema changed", FOR_NEW_ROWS),
+        FieldEffect("schema changed", FOR_NEW_ROWS),
     ] = Field(
         default=None,
         alias="schema",
@@ -131,13 +314,13 @@ class KafkaSource(SourceWithOptions):
         "descriptor set of Protobuf.",
         examples=["clicks.avsc"],
     )
-    registry: Annotated[Registry | None, Effect("registry changed", FOR_NEW_ROWS)] = Field(
+    registry: Annotated[Registry | None, FieldEffect("registry changed", FOR_NEW_ROWS)] = Field(
         default=None,
         description="Registry of schemas. With it, values begin with Confluent's header, which names the schema that "
         "each was written with.",
     )
     options_from_environment: Annotated[
-        dict[str, EnvironmentVariable], Effect("source secret changed", FOR_NEW_ROWS, plans_only=True)
+        dict[str, EnvironmentVariable], FieldEffect("source secret changed", FOR_NEW_ROWS, plans_only=True)
     ] = Field(
         default_factory=dict,
         description="Options whose value is a secret: option name to the name of the environment variable that "

@@ -1,37 +1,224 @@
-"""The stream spec: the full description of a stream."""
+"""The stream spec: the full description of a stream, and its JSON Schema."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Self
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 
 from sessionizer.home.clock import HOUR, SECOND
-from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, Duration, format_duration
-from sessionizer.stream_spec.document.mapping import Mapping
-from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
 from sessionizer.stream_spec.document.names import (
     COLUMN_NAMES_SCHEMA,
+    MILLISECONDS_OF,
     ColumnName,
+    Duration,
     Expression,
     Name,
     Place,
+    Section,
     TableName,
     Text,
+    format_duration,
+    refusal,
 )
-from sessionizer.stream_spec.document.rules import Rules
-from sessionizer.stream_spec.document.section import Section, refusal
+from sessionizer.stream_spec.document.rules import Mapping, Migration, Rules, check_unique_ids
 from sessionizer.stream_spec.document.source import Source
-from sessionizer.stream_spec.document.upgrades import Upgrades
 from sessionizer.stream_spec.effect import (
     ANOTHER_STREAM,
     BESIDE_THE_STREAM,
     ChangesWithSource,
-    Effect,
+    FieldEffect,
     MeasureEffect,
     MigrationsEffect,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic_core import CoreSchema
+
+
+DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY: Final = f"(?:{'|'.join(DAYS)})"
+WINDOW_PATTERN: Final = (
+    rf"^(?:({_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*) )?"
+    r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])(?: ([A-Za-z][A-Za-z0-9_+/-]*))?$"
+)
+WINDOW_ALLOWED: Final = (
+    "days, times and a zone, such as 'Sun 03:00-05:00', 'Mon-Fri 22:00-01:00 Europe/Berlin' or '03:00-05:00' "
+    "(every day, UTC)"
+)
+_LAST_MINUTE: Final = 24 * 60
+_WEEK: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceWindow:
+    """Hours that return on ``days`` (0 is Monday), from ``start`` to ``end`` in minutes of the day in ``zone``.
+
+    An ``end`` at or before ``start`` is on the next day.
+    """
+
+    days: frozenset[int]
+    start: int
+    end: int
+    zone: ZoneInfo
+
+    def open_until(self, now_ms: int) -> int | None:
+        """Return when the window that is open at ``now_ms`` ends (epoch ms). None while it is closed."""
+        return next((end for start, end in self._around(now_ms) if start <= now_ms < end), None)
+
+    def next_start(self, now_ms: int) -> int:
+        """Return when the next window after ``now_ms`` begins (epoch ms)."""
+        return next(start for start, _ in self._around(now_ms) if start > now_ms)
+
+    def _around(self, now_ms: int) -> Iterator[tuple[int, int]]:
+        """Yield the windows of the days from yesterday to the same day of next week, as their starts and ends."""
+        today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
+        for day in (today + timedelta(days=offset) for offset in range(-1, _WEEK + 2)):
+            if day.weekday() in self.days:
+                midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001  the zone follows
+                end = self.end if self.end > self.start else self.end + _LAST_MINUTE
+                yield self._moment(midnight, self.start), self._moment(midnight, end)
+
+    def _moment(self, midnight: datetime, minutes: int) -> int:
+        """Return the epoch ms of a time of the day, as the clocks of the zone show it."""
+        local = (midnight + timedelta(minutes=minutes)).replace(tzinfo=self.zone)
+        return int(local.astimezone(UTC).timestamp() * 1000)
+
+
+def parse_window(text: str) -> MaintenanceWindow:
+    """Parse ``text`` such as ``Sun 03:00-05:00``. Refuses anything else, an unknown zone and a window of no length."""
+    match = re.fullmatch(WINDOW_PATTERN.strip("^$"), text)
+    if match is None:
+        raise refusal(text, WINDOW_ALLOWED)
+    listed, *times, zone = match.groups()
+    hour, minute, end_hour, end_minute = map(int, times)
+    start, end = 60 * hour + minute, 60 * end_hour + end_minute
+    if end > _LAST_MINUTE or start == end:
+        raise refusal(text, "an end at 24:00 at the latest, and not at the start")
+    try:
+        found = ZoneInfo(zone or "UTC")
+    except (OSError, ValueError, KeyError):
+        raise refusal(text, "a time zone that this machine knows, such as Europe/Berlin") from None
+    return MaintenanceWindow(frozenset(_days(listed) if listed else range(_WEEK)), start, end, found)
+
+
+def _days(listed: str) -> Iterator[int]:
+    """Yield the numbers of the listed days. A span may go past Sunday."""
+    for span in listed.split(","):
+        first, _, last = span.partition("-")
+        begin = DAYS.index(first)
+        length = (DAYS.index(last or first) - begin) % _WEEK
+        yield from ((begin + offset) % _WEEK for offset in range(length + 1))
+
+
+def _require_window(text: str) -> str:
+    parse_window(text)
+    return text
+
+
+Window: TypeAlias = Annotated[
+    Text, AfterValidator(_require_window), Field(json_schema_extra={"pattern": WINDOW_PATTERN})
+]
+
+
+class UpgradePolicy(StrEnum):
+    """Handling of a waiting upgrade in the maintenance window."""
+
+    APPROVE = "approve"
+    """A plan waits on the approval page. Without an answer before the window ends nothing is done."""
+    APPLY = "apply"
+    """It is carried out without a user, if open sessions lack nothing by it."""
+    REFUSE = "refuse"
+    """Nothing. Users are told of it, as always."""
+
+
+class AtRestart(StrEnum):
+    """Releases that a driver takes when it starts, without a command. Each value takes those of the one before, too."""
+
+    SAME_CODE = "same_code"
+    """A release with the same deciding code."""
+    PATCH = "patch"
+    """A release of the same line, such as 0.3.1 after 0.3.0."""
+    ANY = "any"
+    """Every release that can continue the lineage."""
+
+
+class Upgrades(Section):
+    """The handling of a changed spec or an installed release that waits for a command."""
+
+    window: Window | None = Field(
+        default=None,
+        description="Hours in which a waiting upgrade may begin: days (optional), times, and a time zone (optional, "
+        "else UTC). null: never by itself.",
+        examples=["Sun 03:00-05:00", "Mon-Fri 22:00-01:00 Europe/Berlin"],
+    )
+    policy: UpgradePolicy | None = Field(
+        default=None,
+        strict=False,
+        description="Handling in the window: approve (a user is asked for approval), apply (it is carried out if "
+        "open sessions lack nothing), or refuse (users are only told). null: refuse.",
+    )
+    wave: int = Field(
+        default=0,
+        ge=0,
+        le=99,
+        description="Place among the streams whose windows are open: an upgrade begins once those of all lower waves "
+        "are done.",
+    )
+    at_restart: AtRestart = Field(
+        default=AtRestart.SAME_CODE,
+        strict=False,
+        description="Releases that a restarted driver takes without an upgrade: same_code (if no code differs that can "
+        "change a row), patch (also 0.3.1 after 0.3.0), or any. For others it waits.",
+    )
+    prove: bool = Field(
+        default=False,
+        description="Whether an upgrade of the window is proven first: recorded batches are replayed, and nothing is "
+        "changed if a row is unexplained.",
+    )
+    canary: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="Number of first batches of a new lineage that are compared with the lineage before. With a number "
+        "an upgrade of the window always makes a new lineage. null: only if it needs one.",
+    )
+    roll_back_if_failed: bool = Field(
+        default=False,
+        description="Whether an upgrade of the window makes a new lineage and rolls back without asking, if that fails "
+        "its canary.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_window(self) -> Self:
+        if self.begins_something and self.window is None:
+            raise refusal(None, f"hours such as 'Sun 03:00-05:00', because policy is {self.policy}", "window")
+        return self
+
+    @property
+    def begins_something(self) -> bool:
+        """Whether the policy lets an upgrade begin in the window."""
+        return self.policy in {UpgradePolicy.APPROVE, UpgradePolicy.APPLY}
+
+    @property
+    def hours(self) -> MaintenanceWindow | None:
+        """The parsed window."""
+        return None if self.window is None else parse_window(self.window)
+
+    def open_until(self, now_ms: int) -> int | None:
+        """Return when the open window ends (epoch ms). None while it is closed, or if there is none."""
+        return None if self.hours is None else self.hours.open_until(now_ms)
+
 
 MOST_KEY_GROUPS: Final = 32_768
 WEEK: Final = 7 * MILLISECONDS_OF["day"]
@@ -40,12 +227,12 @@ WEEK: Final = 7 * MILLISECONDS_OF["day"]
 class Sink(Section):
     """The tables of the stream: sessions, quarantine, late_events."""
 
-    keep_events: Annotated[bool, Effect("sink changed", "it holds for sessions that end from now on")] = Field(
+    keep_events: Annotated[bool, FieldEffect("sink changed", "it holds for sessions that end from now on")] = Field(
         default=True,
         description="Whether a session keeps its events, as an array of structs in the column events.",
     )
     path: Annotated[
-        Place | None, Effect("sink moved", "rows of sessions that end from now on go there, the old tables stay")
+        Place | None, FieldEffect("sink moved", "rows of sessions that end from now on go there, the old tables stay")
     ] = Field(
         default=None,
         description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
@@ -54,7 +241,7 @@ class Sink(Section):
     )
     table: Annotated[
         TableName | None,
-        Effect("tables named", "the tables get the name from the next start on, an earlier name stays"),
+        FieldEffect("tables named", "the tables get the name from the next start on, an earlier name stays"),
     ] = Field(
         default=None,
         description="Name of the table sessions in Spark's catalog: schema.table or catalog.schema.table. The others "
@@ -117,7 +304,7 @@ class StreamSpec(Section):
     """A stream: its source, the meaning of its rows, the end of its sessions, and its measures."""
 
     name: Annotated[
-        Name, Effect("stream renamed", "another name is another stream", Verdict.INCOMPATIBLE, ANOTHER_STREAM)
+        Name, FieldEffect("stream renamed", "another name is another stream", Verdict.INCOMPATIBLE, ANOTHER_STREAM)
     ] = Field(description="Name of the stream, its folder and its DAGs. It must be the name of the file.")
     description: Annotated[str, BESIDE_THE_STREAM] = Field(
         default="", description="What the stream is for, in a sentence."
@@ -172,7 +359,7 @@ class StreamSpec(Section):
     )
     key_groups: Annotated[
         int,
-        Effect(
+        FieldEffect(
             "key groups changed",
             "the state is divided anew",
             Verdict.MIGRATE,
@@ -186,7 +373,7 @@ class StreamSpec(Section):
         description="Number of shards of the keys, 1 to 32768, at least one per core. A change needs a rescale.",
     )
     trigger_interval_ms: Annotated[
-        Duration, Effect("trigger changed", "batches start at other times", plans_only=True), ChangesWithSource()
+        Duration, FieldEffect("trigger changed", "batches start at other times", plans_only=True), ChangesWithSource()
     ] = Field(
         default=10 * SECOND,
         alias="trigger_interval",
@@ -232,3 +419,50 @@ class StreamSpec(Section):
     def _migrations_are_told_apart(self) -> Self:
         check_unique_ids(self.migrations)
         return self
+
+
+SCHEMA_FILE: Final = "stream.schema.json"
+"""Name of the published schema, in the folder of the specs."""
+
+
+class SpecJsonSchema(GenerateJsonSchema):
+    """Pydantic's schema, without a title for each field."""
+
+    schema_dialect = "https://json-schema.org/draft/2020-12/schema"
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - pydantic's signature
+        """Return False: a title that repeats the key hides the description in editors."""
+        return False
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Return the schema with its dialect, and with the defaults of durations as text."""
+        generated = super().generate(schema, mode)
+        durations_as_text(generated)
+        return {"$schema": self.schema_dialect, **generated, "title": "Stream spec"}
+
+
+def durations_as_text(node: Any) -> None:  # noqa: ANN401 - any JSON
+    """Rewrite, in place, the defaults of all durations below ``node`` from milliseconds to text."""
+    if isinstance(node, dict):
+        if is_duration(node) and isinstance(node.get("default"), int):
+            node["default"] = format_duration(node["default"])
+        for child in node.values():
+            durations_as_text(child)
+    elif isinstance(node, list):
+        for child in node:
+            durations_as_text(child)
+
+
+def is_duration(node: dict[str, Any]) -> bool:
+    """Tell whether the schema ``node`` describes a duration, nullable or not."""
+    return any(branch.get("format") == "duration-with-unit" for branch in (node, *node.get("anyOf", ())))
+
+
+def stream_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a stream spec as it is written in YAML."""
+    return StreamSpec.model_json_schema(by_alias=True, schema_generator=SpecJsonSchema)
+
+
+def stream_schema_text() -> str:
+    """Return the schema as the published file has it."""
+    return json.dumps(stream_schema(), indent=2) + "\n"

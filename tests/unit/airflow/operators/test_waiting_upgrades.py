@@ -17,7 +17,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import waiting_upgrades
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin

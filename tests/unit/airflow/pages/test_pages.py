@@ -24,7 +24,7 @@ from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.proof.page import keep_page, list_kept_pages
 from sessionizer.state.proof.result import Proof
-from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
 from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink

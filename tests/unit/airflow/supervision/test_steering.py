@@ -16,8 +16,7 @@ from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer.stream_spec.spec_folder import find_stream, read_spec_file
 from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.operators.set_desired_state import SetDesiredState, unpause_line
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

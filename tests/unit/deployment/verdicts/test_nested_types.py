@@ -10,17 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.wire.alignment import align_values
-from sessionizer.deployment.verdicts.judge import spec_differences
-from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
-from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState
+from sessionizer.deployment.differences import MigrationEffects, OpenState, SinkColumns
+from sessionizer.deployment.verdicts import spec_differences
 from sessionizer.stream_spec.effect import Verdict
 from support.expected.type_trees import EDITS, TREES, Tree, arrow, ddl, edited, spark_json, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.deployment.verdicts.verdict import Difference
+    from sessionizer.deployment.differences import Difference
 
 
 def values_in(found: Any, tree: Tree, path: str) -> Iterator[tuple[str, Any]]:

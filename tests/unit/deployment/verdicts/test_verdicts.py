@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.deployment.verdicts.judge import judge_differences, judge_field
-from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
-from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import OpenState, Side
+from sessionizer.deployment.differences import MigrationEffects, OpenState, Side, SinkColumns
+from sessionizer.deployment.verdicts import judge_differences, judge_field
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
 from sessionizer.stream_spec.column_types import ColumnType
 from sessionizer.stream_spec.decisions import Change, document_of, list_decisions
@@ -23,7 +21,7 @@ from support.streams.stage import clicks_spec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sessionizer.deployment.verdicts.verdict import Difference
+    from sessionizer.deployment.differences import Difference
 
 NONE, IN_PLACE, MIGRATE = Verdict.NONE, Verdict.IN_PLACE, Verdict.MIGRATE
 PARTIAL, UNKNOWN, INCOMPATIBLE = Verdict.PARTIAL, Verdict.UNKNOWN, Verdict.INCOMPATIBLE

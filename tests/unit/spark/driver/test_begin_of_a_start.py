@@ -12,7 +12,7 @@ from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.stream_spec.loading.spec_file import SpecFile
+from sessionizer.stream_spec.spec_folder import SpecFile
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, par
 from sessionizer.spark.ingest.kafka_values.registry import UNKNOWN_ID
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.internals.trying import try_column
-from sessionizer.stream_spec.value_schemas.protobuf import DURATION, TIMESTAMP, WRAPPERS, is_map, message_descriptor
+from sessionizer.stream_spec.schema_columns import DURATION, TIMESTAMP, WRAPPERS, is_map, message_descriptor
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor

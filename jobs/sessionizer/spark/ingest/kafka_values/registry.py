@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.stream_spec.document.source import KafkaSource
-    from sessionizer.stream_spec.document.value_schema import Registry
+    from sessionizer.stream_spec.document.source import KafkaSource, Registry
 
 
 _Answer = TypeVar("_Answer")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer.deployment.refusals import require_whole
-from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.running_spec import new_record, require_whole
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import list_names, remove_tree
@@ -38,7 +37,7 @@ from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ from sessionizer.state.lineages.committed_batch import CommittedBatch, Position,
 from sessionizer.state.lineages.loss_plan import LossPlan
 from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

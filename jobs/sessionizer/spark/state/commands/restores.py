@@ -53,7 +53,7 @@ from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
 from sessionizer.state.savepoints.native import require_same_line
 from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -46,7 +46,7 @@ from sessionizer.spark.state.open_events import (
     reading_state,
 )
 from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, saved_timeouts
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 MIGRATED: Final = "migrated"

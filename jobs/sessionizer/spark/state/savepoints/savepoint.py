@@ -22,7 +22,7 @@ from sessionizer.spark.state.savepoints.event_counts import count_state_logs, su
 from sessionizer.state.lineages.committed_batch import require_unchanged
 from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
-from sessionizer.stream_spec.loading.spec_file import parse_recorded_spec
+from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

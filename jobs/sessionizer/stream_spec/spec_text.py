@@ -1,31 +1,135 @@
-"""The translation of pydantic's errors in a spec to a single message for its author."""
+"""The YAML of a spec as plain data with the line of every key, and the message about the problems in it.
+
+Bounds on the cost of reading a YAML file, counted before anything is built.
+
+An alias writes a block once and has it built many times: nine levels of nine give 400 million nodes. So aliases and
+merge keys are refused.
+"""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import yaml
 
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redact
-from sessionizer.stream_spec.document.mapping import Mapping
-from sessionizer.stream_spec.document.migration import Migration
-from sessionizer.stream_spec.document.rules import Rules
-from sessionizer.stream_spec.document.secrets import holds_secret
-from sessionizer.stream_spec.document.section import MISSING, REFUSED, Verbatim
+from sessionizer.stream_spec.document.names import MISSING, REFUSED, Verbatim
+from sessionizer.stream_spec.document.reader_options import holds_secret
+from sessionizer.stream_spec.document.rules import Mapping, Migration, Rules
 from sessionizer.stream_spec.document.source import SOURCES
-from sessionizer.stream_spec.document.stream import Compaction, Savepoints, Sink, StreamSpec
-from sessionizer.stream_spec.document.upgrades import Upgrades
+from sessionizer.stream_spec.document.stream import Compaction, Savepoints, Sink, StreamSpec, Upgrades
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from sessionizer.stream_spec.document.section import Section
-    from sessionizer.stream_spec.loading.yaml_text import YamlDocument, YamlPath
+    from sessionizer.stream_spec.document.names import Section
+
+
+MOST_BYTES: Final = 1_048_576
+DEEPEST: Final = 50
+MOST_NODES: Final = 20_000
+LONGEST_NUMBER: Final = 100
+"""Number of characters. YAML reads ``1:59:59`` in base 60, which takes the square of its length."""
+
+_MERGE: Final = "<<"
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+def require_bounds(events: Iterable[yaml.Event]) -> None:
+    """Raise MarkedYAMLError, with the line, at the first event by which a document exceeds a bound."""
+    nodes = depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise refusal_at(f"an alias (*{event.anchor}) is not read: write the value out", event)
+        if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+            raise refusal_at("merge keys (<<) are not read: write the keys out", event)
+        nodes += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise refusal_at("blocks nest too deeply", event)
+        if nodes > MOST_NODES:
+            raise refusal_at(f"more than {MOST_NODES} values", event)
+
+
+def require_short_numbers(node: yaml.Node | None) -> None:
+    """Raise YAMLError for a plain number longer than any meaningful one. ``node`` must be of bounded depth."""
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            problem = f"a number of {len(node.value)} characters"
+            raise refusal_at(problem, node)
+    elif isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            for part in pair:
+                require_short_numbers(part)
+    elif isinstance(node, yaml.SequenceNode):
+        for part in node.value:
+            require_short_numbers(part)
+
+
+def refusal_at(problem: str, event: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+    """Return the error with the place of ``problem``."""
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))
+
+
+# both construct plain data only; libyaml's is some ten times faster
+SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+YamlPath = tuple[str, ...]
+"""The keys from the top of a document to a place in it."""
+
+
+class YamlDocument:
+    """A document of plain data (``data``) that knows its lines (``line_of``)."""
+
+    def __init__(self, text: str, file: Path) -> None:
+        """Read ``text``. Raises InvalidSpec for broken or boundless YAML, and for a key that is given twice."""
+        self.lines: dict[YamlPath, int] = {}
+        try:
+            require_bounds(yaml.parse(text, Loader=SafeLoader))
+            loader = SafeLoader(text)
+            node = loader.get_single_node()
+            require_short_numbers(node)
+            self._note_lines(node, (), file)
+            self.data: object = loader.construct_document(node) if node else None
+        # a date such as 2026-99-99 is a ValueError
+        except (yaml.YAMLError, ValueError) as error:
+            raise broken_yaml(error, file) from None
+
+    def line_of(self, path: Sequence[str]) -> int | None:
+        """Return the line, counted from 1, of the key at ``path`` or of the closest block around it."""
+        known = (tuple(path[:length]) for length in range(len(path), 0, -1))
+        return next((self.lines[place] for place in known if place in self.lines), None)
+
+    def _note_lines(self, node: yaml.Node | None, path: YamlPath, file: Path) -> None:
+        if not isinstance(node, yaml.MappingNode):
+            return
+        for key, child in node.value:
+            place, line = (*path, str(key.value)), key.start_mark.line + 1
+            if place in self.lines:
+                allowed = f"Remove one of the two: the other is on line {self.lines[place]}"
+                raise InvalidSpec(".".join(place), Verbatim("given twice"), allowed, file=file, line=line)
+            self.lines[place] = line
+            self._note_lines(child, place, file)
+
+
+def broken_yaml(error: Exception, file: Path) -> InvalidSpec:
+    """Translate a syntax error into one of ours, with its line."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    line = mark.line + 1 if mark else None
+    broken = Verbatim(f"broken ({problem})")
+    if "mapping values are not allowed" in problem:
+        allowed = "Put the value in quotes, or on the line below `>-`, because a colon before a space begins a block"
+        return InvalidSpec("the YAML", broken, allowed, file=file, line=line)
+    return InvalidSpec("the YAML", broken, "well-formed YAML", file=file, line=line)
+
 
 LONGEST_SHOWN: Final = 80
 UNKNOWN_KEY: Final = "extra_forbidden"

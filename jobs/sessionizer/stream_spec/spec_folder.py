@@ -1,12 +1,14 @@
-"""The reading of stream specs from a folder."""
+"""The reading of stream specs from a folder, of one file, and of a spec that was kept as JSON."""
 
 from __future__ import annotations
 
 import errno
+import json
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -14,16 +16,17 @@ from pydantic import ValidationError
 from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.home.local_files import file_kind, open_regular
 from sessionizer.home.roots import resolve_place
-from sessionizer.stream_spec.document.section import Verbatim
+from sessionizer.stream_spec.document.names import Verbatim
+from sessionizer.stream_spec.document.source import READ_BESIDE
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.document.value_schema import READ_BESIDE
-from sessionizer.stream_spec.loading.problems import invalid_spec
-from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
-from sessionizer.stream_spec.loading.yaml_text import YamlDocument
+from sessionizer.stream_spec.spec_text import MOST_BYTES, YamlDocument, invalid_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+
+    from sessionizer.home.roots import DataPath
+    from sessionizer.stream_spec.decisions import Document
+
 
 SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
@@ -193,3 +196,37 @@ def add_place(error: InvalidSpec, file: Path) -> InvalidSpec:
     line = document.line_of(error.field.split("."))
     others = [add_place(other, file) for other in error.others]
     return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line, others=others)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """The result of reading a spec file. Exactly one of ``spec`` and ``problem`` is set."""
+
+    name: str
+    spec: StreamSpec | None = None
+    problem: InvalidSpec | DuplicateStream | None = None
+
+    def required(self) -> StreamSpec:
+        """Return the spec, or raise the problem: InvalidSpec or DuplicateStream."""
+        if self.problem is not None:
+            raise self.problem
+        assert self.spec is not None  # noqa: S101  one of them is there
+        return self.spec
+
+
+def read_spec_file(folder: Path, name: str) -> SpecFile:
+    """Read the file of stream ``name``. Raises UnknownStream."""
+    try:
+        return SpecFile(name, spec=find_stream(folder, name))
+    except (InvalidSpec, DuplicateStream) as error:
+        return SpecFile(name, problem=error)
+
+
+def parse_recorded_spec(document: Document, file: DataPath) -> StreamSpec:
+    """Parse a ``document_of`` result that was kept in ``file``. Raises InvalidSpec if this release would refuse it."""
+    try:
+        return StreamSpec.model_validate(document)
+    except ValidationError as error:
+        shown = file if isinstance(file, Path) else Path(file.name)
+        found = invalid_spec(error, YamlDocument(json.dumps(document, ensure_ascii=False), shown), shown)
+        raise InvalidSpec(found.field, found.value, found.allowed, file=shown) from None

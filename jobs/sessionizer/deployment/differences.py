@@ -1,0 +1,185 @@
+"""Differences between the two sides of an upgrade, and the facts that their verdicts follow from: pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sessionizer.counts import count_text
+from sessionizer.stream_spec.column_types import PartKind, changed_parts, read_recorded_type
+from sessionizer.stream_spec.document.rules import Mapping as SpecMapping
+from sessionizer.stream_spec.effect import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sessionizer.lineage.fingerprint import Fingerprint
+    from sessionizer.stream_spec.column_types import ColumnType
+    from sessionizer.stream_spec.decisions import Change, Document
+
+
+ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
+"""Verdicts that are carried out only if a user accepts the difference by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Difference with its ``name`` (a field of the spec, a program, a setting), its ``kind`` in words, its verdict.
+
+    ``reason``: the effect on open sessions. ``remedy``: what to do to lose nothing, or to get it at all.
+    """
+
+    name: str
+    kind: str
+    before: Any
+    now: Any
+    verdict: Verdict
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def must_be_accepted(self) -> bool:
+        """Whether it is carried out only if a user accepts it by name."""
+        return self.verdict in ACCEPTED_BY_NAME
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference for programs."""
+        return {**asdict(self), "verdict": str(self.verdict)}
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Sentences about it: the reason, then the remedy."""
+        return tuple(each for each in (self.reason, self.remedy) if each)
+
+    @property
+    def line(self) -> str:
+        """Name the difference in one line."""
+        return f"{self.verdict:<12} {self.name}: {_shown(self.before)} → {_shown(self.now)} ({self.kind})"
+
+
+def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
+    """Describe the differences for a reader of the plan. A sentence about several of them is said once, after them."""
+    alike: dict[tuple[str, ...], list[Difference]] = {}
+    for each in differences:
+        alike.setdefault(each.said or (each.name,), []).append(each)
+    for found in alike.values():
+        yield from (each.line for each in found)
+        yield from (f"{'':<12} {sentence}" for sentence in found[0].said)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Side of the comparison: the ``spec`` as JSON, the fingerprint, format and revision of the state."""
+
+    spec: Document
+    fingerprint: Fingerprint
+    checkpoint_format: int
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenState:
+    """State at the change: about so many open ``sessions``, None if unseen, and every type that a payload column had.
+
+    ``types``: by column, oldest first, as Spark writes a type in JSON.
+    """
+
+    sessions: int | None = None
+    types: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is open, so that no change can harm one."""
+        return self.sessions == 0
+
+    @property
+    def counted(self) -> str:
+        """Name the sessions of the state for a sentence."""
+        if self.sessions is None:
+            return "the open sessions (not counted here)"
+        return f"{'' if self.sessions == 1 else 'about '}{count_text(self.sessions, 'open session')}"
+
+
+def judge_change(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
+    """Make the difference of a changed field."""
+    return Difference(change.field, kind, change.before, change.now, verdict, reason, remedy)
+
+
+def _shown(value: object) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_LONGEST: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SinkColumns:
+    """Types of the payload's columns in the table ``sessions``, as Spark names them. Empty: nothing was seen.
+
+    ``may_widen``: whether the table's owner turned on Delta's type widening.
+    """
+
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+    may_widen: bool = False
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any], properties: Mapping[str, str]) -> Self:
+        """Read the columns from a table's ``schema`` in Spark's JSON and its ``properties``."""
+        events = next((each["type"] for each in schema.get("fields", ()) if each["name"] == "events"), None)
+        fields = events["elementType"]["fields"] if isinstance(events, dict) else ()
+        known = {each["name"]: read_recorded_type(each["type"]) for each in fields}
+        types = {name: kind for name, kind in known.items() if kind is not None}
+        return cls(types, properties.get("delta.enableTypeWidening") == "true")
+
+    def refusal(self, column: str, kind: ColumnType) -> tuple[str, str] | None:
+        """Return the reason and the remedy if the table cannot take ``column`` as type ``kind``, None if it can."""
+        has = self.types.get(column)
+        parts = [] if has is None else list(changed_parts(has, kind, column))
+        settled = {PartKind.ADDED, PartKind.DROPPED, *([PartKind.WIDENED] if self.may_widen else [])}
+        unfit = next((part for part in parts if part.kind not in settled), None)
+        if unfit is None:
+            return None
+        remedy = "Give the column another name, or the tables another sink.path"
+        if unfit.kind is PartKind.WIDENED:
+            remedy += ", or turn on Delta's type widening"
+        has_it = "it" if unfit.path == column else unfit.path
+        return f"the table sessions has {has_it} as {unfit.before}", f"{remedy} (docs/applying.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationEffects:
+    """Columns and fields of an event that pending migrations set or drop.
+
+    ``columns``: expression by column. ``ids``: the migrations, in order. ``ids_of``: those that set or drop a column of
+    the payload, or a field such as ``mapping.key``.
+    """
+
+    ids: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
+    ids_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pending: Sequence[Mapping[str, Any]]) -> Self:
+        """Sum up the ``pending`` migrations, each as the spec declares it."""
+        ids_of: dict[str, list[str]] = {}
+        for each in pending:
+            fields = (f"mapping.{name}" for name in SpecMapping.model_fields if each.get(name))
+            for name in dict.fromkeys((*fields, *(each.get("columns") or ()), *(each.get("drop") or ()))):
+                ids_of.setdefault(name, []).append(str(each["id"]))
+        return cls(
+            ids=tuple(str(each["id"]) for each in pending),
+            columns={name: str(sql) for each in pending for name, sql in (each.get("columns") or {}).items()},
+            dropped=frozenset(name for each in pending for name in each.get("drop") or ()),
+            ids_of=ids_of,
+        )
+
+    def reason_for(self, name: str) -> str:
+        """Say which migrations carry over the column or field ``name``, for a line of the plan."""
+        return f"carried over by {', '.join(self.ids_of[name])}"
+
+    def source_of(self, column: str) -> str | None:
+        """Return the column that a migration renames to ``column``, None if it does not rename one."""
+        expression = self.columns.get(column, "").strip().strip("`")
+        return expression if expression.isidentifier() else None

@@ -1,1 +1,0 @@
-"""Differences between the two sides of an upgrade, each with one verdict. Pure."""

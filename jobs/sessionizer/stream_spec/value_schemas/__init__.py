@@ -1,1 +1,0 @@
-"""Schemas of values in bytes, as columns of a source."""
