@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -22,7 +27,8 @@ from support.places import REPOSITORY
 from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
+
 
 STREAMS = REPOSITORY / "dags" / "streams"
 DAG_FILE = REPOSITORY / "dags" / "streams.py"
@@ -245,3 +251,148 @@ def test_the_documentation_names_no_task_that_is_not_there(dags: dict[str, DAG])
     }
     assert len(named) >= 4
     assert {(page, task) for page, task in named if task not in tasks} == set()
+
+
+CALL = "from sessionizer_airflow import stream_dags\nstream_dags(globals(), 'streams'{more})\n"
+SPEC = """
+name: {name}
+owner: {name}
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+"""
+PLATFORM = {"operate", "upgrade", "maintenance", "savepoints", "compaction", "orphans"}
+OF_A_STREAM = {"supervise", "report", "stop", "start"}
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A DAG bundle with a stream of the team's name."""
+    monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
+
+    def make(name: str, more: str = "") -> Path:
+        folder = tmp_path / name
+        (folder / "streams").mkdir(parents=True)
+        (folder / f"{name}_dags.py").write_text(CALL.format(more=more))
+        (folder / "streams" / f"{name}.yaml").write_text(SPEC.format(name=name))
+        return folder
+
+    return make
+
+
+def dags_of(folder: Path) -> DagBag:
+    bag = DagBag(str(folder))
+    assert bag.import_errors == {}
+    return bag
+
+
+def test_specs_are_beside_the_dag_file(team: Callable[..., Path]) -> None:
+    folder = team("shop")
+    bag = dags_of(folder)
+    assert set(bag.dags) == {f"shop.{verb}" for verb in OF_A_STREAM} | {f"sessionizer.{verb}" for verb in PLATFORM}
+    (watch,) = bag.dags["shop.supervise"].tasks
+    assert isinstance(watch, SuperviseStream)
+    assert watch.project.streams == folder / "streams"
+
+
+def test_two_teams_have_no_dag_in_common(team: Callable[..., Path]) -> None:
+    shop, news = dags_of(team("shop")), dags_of(team("news", ", platform='news'"))
+    assert set(shop.dags) & set(news.dags) == set()
+    assert {f"news.{verb}" for verb in PLATFORM} <= set(news.dags)
+    assert news.dags["news.operate"].params.get_param("stream").schema["enum"] == ["news"]
+
+
+def test_the_dags_of_all_streams_may_be_left_out(team: Callable[..., Path]) -> None:
+    assert set(dags_of(team("shop", ", platform=None")).dags) == {f"shop.{verb}" for verb in OF_A_STREAM}
+
+
+def test_a_broken_spec_costs_only_its_own_stream_the_dags(team: Callable[..., Path]) -> None:
+    folder = team("shop")
+    (folder / "streams" / "broken.yaml").write_text("name: broken\n")
+    assert {name.partition(".")[0] for name in dags_of(folder).dags} == {"shop", "sessionizer"}
+
+
+def test_a_platform_without_a_name_is_refused(team: Callable[..., Path]) -> None:
+    (error,) = DagBag(str(team("shop", ", platform='a b'"))).import_errors.values()
+    assert "platform" in error
+
+
+STREAM_COUNT = 50
+DAGS_PER_STREAM = 4
+DAGS_OF_THE_PLATFORM = 6
+HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
+READS_PER_SPEC = 2
+"""One for all DAGs, and one that asks whether a spec is broken."""
+SPEC_OF_PARSING = """
+name: {name}
+description: a stream
+owner: tests
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+"""
+PARSE = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+
+reads = []
+sys.addaudithook(lambda event, args: reads.append(args[0]) if event == "open" else None)
+bag = DagBag(sys.argv[1])
+print(json.dumps({
+    "errors": {str(file): str(error) for file, error in bag.import_errors.items()},
+    "dags": sorted(bag.dags),
+    "modules": sorted({name.partition(".")[0] for name in sys.modules}),
+    "spec_reads": sum(str(file).startswith(sys.argv[2]) and str(file).endswith(".yaml") for file in reads),
+}))
+"""
+
+
+@pytest.fixture
+def many_streams(tmp_path: Path) -> Path:
+    for number in range(STREAM_COUNT):
+        name = f"stream_{number:02d}"
+        (tmp_path / f"{name}.yaml").write_text(SPEC_OF_PARSING.format(name=name))
+    return tmp_path
+
+
+def parse(streams: Path, home: str = "/platform") -> dict[str, Any]:
+    """What a fresh process finds in the DAG folder, over the specs in `streams`."""
+    environment = {
+        **os.environ,
+        "SESSIONIZER_STREAMS": str(streams),
+        "SESSIONIZER_HOME": home,
+        "PYTHONPATH": f"{REPOSITORY / 'jobs'}:{REPOSITORY / 'plugins'}",
+    }
+    command = [sys.executable, "-c", PARSE, str(REPOSITORY / "dags"), str(streams)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    found: dict[str, Any] = json.loads(answer.splitlines()[-1])
+    return found
+
+
+def test_many_streams_are_parsed_without_heavy_imports(many_streams: Path) -> None:
+    found = parse(many_streams)
+    assert found["errors"] == {}
+    assert len(found["dags"]) == STREAM_COUNT * DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
+    assert not set(HEAVY) & set(found["modules"])
+    assert found["spec_reads"] == STREAM_COUNT * READS_PER_SPEC
+
+
+def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        (tmp_path / f"{name}.yaml").write_text(SPEC_OF_PARSING.format(name=name))
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(bad.read_text().replace("key: k", "kee: k"))
+    found = parse(tmp_path)
+    assert {dag_id.partition(".")[0] for dag_id in found["dags"]} == {"good", "sessionizer"}
+    assert len(found["dags"]) == DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
+    ((file, error),) = found["errors"].items()
+    assert Path(file).name == "broken_specs.py"
+    for fact in (f"{bad}:6", "mapping.kee is 'k'", "Did you mean 'key'"):
+        assert fact in error
+
+
+@pytest.mark.parametrize("home", ["", ".sessionizer"])
+def test_without_a_home_no_file_is_imported_and_each_says_why(many_streams: Path, home: str) -> None:
+    found = parse(many_streams, home)
+    assert found["dags"] == []
+    assert {Path(file).name for file in found["errors"]} == {file.name for file in (REPOSITORY / "dags").glob("*.py")}
+    for error in found["errors"].values():
+        assert "HomeMissing: SESSIONIZER_HOME" in error

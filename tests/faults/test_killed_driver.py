@@ -9,19 +9,36 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from upath import UPath
 
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
+from sessionizer.control.timeouts import STALE_AFTER_MS
+from sessionizer.errors import StoreUnreachable
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
-from support.expected.landed import assert_as_defined
-from support.processes.driver_process import DriverProcess, run_to_end
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import list_names
+from sessionizer.home.roots import uri_of
+from sessionizer.state.savepoints.listing import list_savepoints
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed
+from support.processes.driver_process import DriverProcess, kill_process, run_to_end
+from support.processes.typed_command import TypedCommand
+from support.stores.control_fixtures import new_folder
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from support.stores.object_stores import ObjectStoreServer
+
 
 FILES = 24
 EVERYTHING_LEFT = 1_000
@@ -109,4 +126,126 @@ def test_killed_time_and_again_before_anything_is_done(tmp_path: Path, data: str
             time.sleep(chance.uniform(0, 8))
             driver.kill_all()
     finish(stage)
+    assert_as_defined(stage, files)
+
+
+FILES_OF_KILLED_EXECUTOR = 10
+CLUSTER = "local-cluster[2,1,1024]"
+"""Two workers of one core and 1,024 MB each."""
+
+
+@pytest.mark.long
+def test_the_stream_outlives_an_executor(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    files = write_click_files(stage.feed, FILES_OF_KILLED_EXECUTOR)
+    with DriverProcess.start(stage, "a", master=CLUSTER) as driver:
+        for _ in range(2):
+            freeze_at(Moment.BATCH_RUNS, driver, stage)
+            kill_process(driver.executors()[0])
+            driver.thaw()
+        assert driver.wait() == 0, driver.said[-4_000:]
+    assert_as_defined(stage, files)
+
+
+SAVED_FILES, FILES_ON_S3 = 3, 6
+RESTORE = ("restore",)
+KILLED_AT = ("new lineage: seeded", "rows deleted", "new lineage: activated")
+
+
+@pytest.fixture
+def feed(s3_folder: str) -> UPath:
+    """Return the folder of the source."""
+    return UPath(f"{s3_folder}/feed")
+
+
+@pytest.fixture
+def stage(tmp_path: Path, s3_folder: str, feed: UPath) -> Stage:
+    """Return a stream that was set up and has not run, with its source and all it owns in S3."""
+    spec = clicks_spec()
+    spec["source"]["path"] = uri_of(feed)
+    return Stage.set_up(tmp_path, spec, data=f"{s3_folder}/lake", control=f"{s3_folder}/control")
+
+
+def bring(feed: UPath, files: Iterable[Path]) -> None:
+    """Put the files into ``feed``."""
+    for file in files:
+        (feed / file.name).write_bytes(file.read_bytes())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_a_restore_killed_at_each_line_that_it_says_is_finished_by_the_same_command(
+    stage: Stage, feed: UPath, tmp_path: Path
+) -> None:
+    files = write_click_files(tmp_path / "clicks", FILES_ON_S3)
+    clicks = sorted((tmp_path / "clicks").iterdir())
+    bring(feed, clicks[:SAVED_FILES])
+    run_to_end(stage, "first", until="caught-up")
+    made = TypedCommand.start(stage, ("savepoint", "create"), "--id", "middle", "--hurry")
+    assert made.end() == 0, made.said
+    left = stage.lineage
+    assert left
+    then = CheckpointLog(stage.checkpoint).committed()
+    bring(feed, clicks[SAVED_FILES:])
+    run_to_end(stage, "second", until="caught-up")
+    later = landed(stage)
+
+    digest = TypedCommand.answer(stage, RESTORE, "middle")["digest"]
+    for line in KILLED_AT:
+        typed = TypedCommand.start(stage, RESTORE, "middle", "--approve", digest)
+        typed.wait_for(line)
+        typed.kill()
+        assert stage.lineage == left or line == KILLED_AT[-1], line
+    for _ in range(2):  # killed at its last line it may have been over already, and it is now
+        typed = TypedCommand.start(stage, RESTORE, "middle", "--approve", digest)
+        assert typed.end() == 0, typed.said
+
+    home = stage.stream_home
+    require_no_operation(home)
+    assert [each.outcome for each in read_operations(home)] == [Ending.DONE]
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert len(list_names(home.lineages)) == 2, "what was killed is gone"
+    assert landed(stage).sessions.total() < later.sessions.total()
+    run_to_end(stage, "last")
+    since = CheckpointLog(stage.checkpoint).committed()[1:]
+    rows = [row for name in sorted(files) for row in files[name]]
+    assert_landed(stage, [*batches_of(then, files), *batches_of(since, files)], rows)
+
+
+SILENT_S = 200.0
+"""Longer than a supervisor waits for a beat. The driver looks at its tables once a minute."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_a_driver_goes_on_and_a_reader_gives_up(
+    tmp_path: Path,
+    object_store_servers: Callable[[str], ObjectStoreServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = object_store_servers("s3")
+    stage = Stage.set_up(tmp_path, clicks_spec(), data=f"{new_folder(server, monkeypatch)}/lake")
+    files = write_click_files(tmp_path / "clicks", 6)
+    clicks = sorted((tmp_path / "clicks").iterdir())
+
+    def bring(some: list[Path]) -> None:
+        for file in some:
+            file.rename(stage.feed / file.name)
+
+    bring(clicks[:2])
+    with DriverProcess.start(stage, "live", until="stopped") as driver:
+        driver.wait_for_line("batch 0")
+        server.freeze()
+        frozen_at = time.monotonic()
+        bring(clicks[2:4])
+        with pytest.raises(StoreUnreachable):
+            list_savepoints(stage.stream_home.savepoints, epoch_ms())
+        time.sleep(max(0.0, SILENT_S - (time.monotonic() - frozen_at)))
+        beat = HEARTBEAT_FILE.of(stage.stream_home).read()
+        assert beat is not None
+        assert epoch_ms() - beat.at < STALE_AFTER_MS // 2
+        server.thaw()
+        bring(clicks[4:])
+        assert not driver.ended
+    run_to_end(stage, "last")
     assert_as_defined(stage, files)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -17,6 +20,7 @@ from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
+from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, read_launch, stop_requested
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
@@ -27,11 +31,13 @@ from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT
+from support.stores.metrics_collector import SENDER, airflow_over_otlp, metrics_collector
 
 if TYPE_CHECKING:
     from sessionizer.control.records.process_records import ProcessIdentity
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
+
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 
@@ -220,3 +226,30 @@ def test_a_home_that_cannot_be_made_is_told(operator: SuperviseStream, home: Str
         operator.execute(context())
     assert [alert.kind for alert in alerts] == [AlertKind.GAVE_UP]
     assert CAUSES["UnwritablePath"].remedy in alerts[0].what_to_do
+
+
+BEAT = Heartbeat(
+    uid="a", at=1500, started_at=1, phase=Phase.RUNNING, lineage="one", batch_ms=560, state_bytes=4096, sessions_rows=7
+)
+
+
+def test_gauges_arrive_at_a_collector_with_their_labels() -> None:
+    with metrics_collector() as (url, got):
+        ended = subprocess.run(
+            [sys.executable, "-c", SENDER],
+            env=os.environ | airflow_over_otlp(url),
+            input=json.dumps(BEAT.to_json()),
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stderr
+    of_lineage, of_stream = frozenset({("stream", "clicks"), ("lineage", "one")}), frozenset({("stream", "clicks")})
+    assert {key: value for key, value in got.items() if "sessionizer" in key[0]} == {
+        ("airflow.sessionizer.heartbeat_timestamp_seconds", of_lineage): 1.5,
+        ("airflow.sessionizer.batch_duration_seconds", of_lineage): 0.56,
+        ("airflow.sessionizer.state_bytes", of_lineage): 4096,
+        ("airflow.sessionizer.sessions_total", of_lineage): 7,
+        ("airflow.sessionizer.health", of_stream): 3,
+        ("airflow.sessionizer.health_timestamp_seconds", of_stream): 1.5,
+    }, ended.stderr

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from confluent_kafka import Producer
 
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.lease import fence
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from support.expected.supervision_records import launched, works
-from support.expected.told_causes import made
+from support.expected.told_causes import MADE, made
 from support.faults import spoiled_streams as spoiled
 from support.faults.bad_clicks import line
 from support.faults.small_disk import fill
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
+from support.places import REPOSITORY
 from support.processes.driver_commands import real_driver
 from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
@@ -26,12 +30,12 @@ from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
     from support.processes.kafka_broker import KafkaBroker
     from support.processes.watched_stream import WatchedStream
+
 
 WITHIN_S = 60.0
 EVENTS = 3_000_000
@@ -268,3 +272,38 @@ def test_people_are_not_told_of_a_driver_that_makes_way_for_another(watched: Wat
     assert ended is not None
     assert (ended.outcome, ended.error_type) == (ExitOutcome.LEASE_LOST, "LeaseLost")
     assert watched.told == []
+
+
+OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
+SAVING_AND_RESTORING: Final = (
+    "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
+    "MigrationRefused", "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft",
+    "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain", "StreamChanged", "ReleaseBroken",
+    "SourceFileUnfit",
+)  # fmt: skip
+INSTALLING: Final = ("JarsNotFetched", "JvmNotStarted", "LookupNotInstalled")
+LOOKING: Final = (
+    "NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint", "UnforeseenContent", "NoWorkingFolder",
+)  # fmt: skip
+ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
+ON_TABLES: Final = "a batch that fails is told in one way: tests/spark/sinks/test_readers.py makes a real rule"
+BY_FILES: Final = "tests/unit/fleet/test_any_damaged_file.py makes files that cannot be read, for every reader"
+OTHERS: Final = {
+    **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING, *INSTALLING), OF_COMMANDS),
+    **dict.fromkeys(("HomeNotShared", "ExecutorsUnfit"), ON_CLUSTERS),
+    **dict.fromkeys(("table_rule", "table_conflict", "table_log_damaged", "table_too_new"), ON_TABLES),
+    "UnreadablePath": BY_FILES,
+}
+"""Causes of which no alert is told, each with the reason."""
+
+
+def test_the_documentation_has_each_cause() -> None:
+    table = (REPOSITORY / "docs" / "operating.md").read_text().partition("## Causes")[2].partition("\n## ")[0]
+    assert {name for name in CAUSES if OTHERS.get(name) != OF_COMMANDS and f"`{name}`" not in table} == set()
+
+
+def test_each_cause_is_made_for_real_or_said_why_not() -> None:
+    for file in Path(__file__).parent.glob("test_told_of_*.py"):
+        import_module(file.stem)
+    assert MADE | set(OTHERS) == set(CAUSES)
+    assert not MADE & set(OTHERS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,9 @@ from sessionizer_airflow.project import Project
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined
 from support.expected.supervision_records import launched, works
+from support.expected.told_causes import made
+from support.places import REPOSITORY
+from support.processes.driver_process import environment, run_to_end
 from support.releases.environments import (
     break_release,
     environment_like_this,
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
 
     from support.processes.watched_stream import WatchedStream
 
-pytestmark = pytest.mark.long
 
 LIMITS = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000}
 NEWEST_PATCH = "4.2.1"
@@ -115,6 +119,7 @@ def has_read(stage: Stage, names: Sequence[str]) -> bool:
     return set(names) <= {name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files}
 
 
+@pytest.mark.long
 def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +148,7 @@ def test_a_release_that_does_not_load_is_left_while_nobody_looks(
     assert all(part in site.ask("status") for part in (f"lineage {left} failed", str(before), str(old)))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1_200)
 def test_an_installed_release_is_taken_by_its_upgrade_only(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +175,7 @@ def test_an_installed_release_is_taken_by_its_upgrade_only(
     assert site.stage.lineage == lineage
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1_200)
 def test_open_sessions_stay_whole_from_one_spark_to_the_next_and_back(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,3 +211,48 @@ def test_open_sessions_stay_whole_from_one_spark_to_the_next_and_back(
     assert "stopped" in site.ask("stop")
     site.run(old, "run", "--until", "drained")
     assert_as_defined(site.stage, site.files)
+
+
+PROGRAM_WITHIN_S = 300
+REFUSING = {**clicks_spec()["mapping"], "event_time": "cast(null as timestamp)"}
+
+
+def apply(stage: Stage, *options: str) -> str:
+    """What the command prints, as a program of its own."""
+    places = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
+    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "apply", stage.name, *options, *places]
+    done = subprocess.run(
+        argv, env=environment(), capture_output=True, text=True, timeout=PROGRAM_WITHIN_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@made("LineageLeft")
+@pytest.mark.long
+def test_a_mistake_in_a_spec_is_taken_back_while_nobody_looks(watched: WatchedStream, tmp_path: Path) -> None:
+    stage = watched.stage(clicks_spec())
+    write_click_files(tmp_path / "clicks", files=4)
+    files = sorted((tmp_path / "clicks").iterdir())
+    shutil.copy2(files[0], stage.feed)
+    run_to_end(stage, "first", until="caught-up")
+    before = stage.lineage
+
+    stage.write_spec({**clicks_spec(), "mapping": REFUSING})
+    wanted = ("--accept", "mapping.event_time", "--back-if-unfit", "--trial", "2")
+    plan = json.loads(apply(stage, *wanted, "--json"))
+    assert (plan["possible"], plan["anew"], plan["trial"]["goes_back"]) == (True, True, True)
+    apply(stage, *wanted, "--approve", plan["digest"])
+    failed = stage.lineage
+    assert failed not in {before, None}
+
+    for file in files[1:]:
+        shutil.copy2(file, stage.feed)
+    watched.drive()
+    watched.check("LineageLeft", names=f"lineage {before}")
+    watched.drive(lambda: stage.lineage == before and works(watched.home))
+    assert stage.lineage == before
+    assert len(watched.told) == 1, "the driver that follows has nothing to tell"
+    done = read_operations(watched.home)[-1]
+    assert (done.verb, done.outcome) == ("rollback", Ending.DONE)
+    assert done.by.endswith(f" {failed}")

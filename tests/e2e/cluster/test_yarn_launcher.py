@@ -5,30 +5,35 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.process_records import EXIT_FILE, read_launch
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
-from support.cluster.containers import states
+from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
 from support.cluster.site import APART, DRIVERS_HOST, HERE
-from support.cluster.supervisors import PATIENT_ENOUGH, newest_driver_works
+from support.cluster.supervisors import PATIENT_ENOUGH, newest_driver_works, supervisor_of
 from support.expected.heard import Heard
 from support.expected.supervision_records import recorded
+from support.faults.airflow_faults import has_stopped, wait_for_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer_airflow.supervision.act import Supervisor
+    from support.cluster.cluster_stage import ClusterStage
     from support.cluster.site import Site
+    from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-
-pytestmark = pytest.mark.long
+    from support.stores.hdfs import Hdfs
 
 
 def eventually(condition: Callable[[], object], seconds: float = 240.0) -> None:
@@ -64,6 +69,7 @@ def heard(supervisor: Supervisor, words: str) -> list[str]:
     return [line for line in supervisor.say if words in line]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("site", [HERE, APART], indirect=True)
 def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
     supervisor: Supervisor, yarn: Yarn, site: Site
@@ -87,6 +93,7 @@ def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
     eventually(lambda: states(yarn, second) == ["FINISHED"])
 
 
+@pytest.mark.long
 def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_keeps_no_stream_down(
     supervisor: Supervisor, yarn: Yarn
 ) -> None:
@@ -108,3 +115,184 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     yarn.start()
     supervisor.drivers.launcher.end_by_force(DriverTraces(uid=second, launch=launched))
     assert states(yarn, second) == ["KILLED"]
+
+
+@pytest.mark.long
+def test_a_stream_lives_in_yarn_and_hdfs_as_on_one_machine(
+    platform: Platform, clicks: ClusterStage, running_yarn: Yarn
+) -> None:
+    clicks.bring(2)
+    platform.api.unpause(platform.dag)
+    first = platform.wait_for_driver(seconds=DRIVER_SECONDS)
+    platform.wait_for_watch()
+    clicks.wait_until_all_is_in()
+    executors_see_no_control(platform.installation.platform_home, running_yarn)
+    assert states(running_yarn, first) == ["RUNNING"]
+
+    platform.clear()
+    wait_until(lambda: has_stopped(platform, first), STOPPED_SECONDS, "the first driver to stop")
+    clicks.bring(2)  # a driver that has nothing to do has no batch to show
+    second = platform.wait_for_driver(other_than=first, seconds=DRIVER_SECONDS)
+    clicks.wait_until_all_is_in()
+
+    platform.run_now(f"{platform.stream}.stop")
+    wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
+    wait_until(lambda: states(running_yarn, second) == ["FINISHED"], STOPPED_SECONDS, "the end of the application")
+
+    platform.run_now(f"{platform.stream}.start")
+    third = platform.wait_for_launch(other_than=second, seconds=STOPPED_SECONDS)
+    platform.mark_failed()  # also of one that has only just been submitted
+    wait_for_pause(platform)
+    wait_until(lambda: has_stopped(platform, third), DRIVER_SECONDS, "the third driver to stop")
+    clicks.assert_exact()
+
+
+def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(clicks: ClusterStage, running_yarn: Yarn) -> None:
+    """The test does without Airflow, whose start takes longer than all of this. `test_stream_in_yarn` has one."""
+    clicks.bring(4)
+    with supervisor_of(clicks, running_yarn) as supervisor:
+        home = supervisor.home
+        supervisor.settle()
+        wait_until(lambda: newest_driver_works(home), DRIVER_SECONDS, "a driver that works")
+        launch = read_launch(home)
+        assert launch is not None
+        executors_see_no_control(clicks.stage.home, running_yarn)
+        clicks.wait_until_all_is_in()
+        adopted = supervisor.settle()
+        assert isinstance(adopted, Adopt)
+        assert adopted.uid == launch.uid
+        write_desired(home, DesiredState.STOPPED, by="a test", why="")
+        assert isinstance(supervisor.settle(), StandBy)
+        wait_until(lambda: states(running_yarn, launch.uid) == ["FINISHED"], STOPPED_SECONDS, "its application's end")
+        ended = EXIT_FILE.of(home, launch.uid).read()
+        assert ended is not None
+        assert ended.outcome is ExitOutcome.STOPPED
+    clicks.assert_exact()
+
+
+@pytest.mark.parametrize("site", [HERE], indirect=True)
+def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yarn: Yarn) -> None:
+    yarn.node_manager.kill()
+    supervisor.settle()
+    launch = read_launch(supervisor.home)
+    assert launch is not None
+    uid = launch.uid
+    wait_until(lambda: states(yarn, uid) == ["ACCEPTED"], STOPPED_SECONDS, "the application in its queue")
+    seen = supervisor.drivers.launcher.look_for(DriverTraces(uid=uid, launch=launch))
+    assert (seen.alive, seen.cause.name if seen.cause else None) == (True, "no_resources")
+    supervisor.drivers.launcher.end_by_force(DriverTraces(uid=uid, launch=launch))
+    assert states(yarn, uid) == ["KILLED"]
+
+
+AWAY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    hdfs: Hdfs
+    yarn: Yarn
+
+    def processes(self, main_class: str) -> list[psutil.Process]:
+        """The JVMs, not the shells that start them."""
+        return [found for found in self.yarn.processes() if is_jvm_of(main_class, found)]
+
+    def drivers(self) -> list[psutil.Process]:
+        return self.processes("org.apache.spark.deploy.yarn.ApplicationMaster")
+
+    def has_one_driver(self) -> bool:
+        """For YARN, and of those that run: a node that was given up may have kept one."""
+        running = (self.yarn.asked("apps?states=RUNNING").get("apps") or {}).get("app", [])
+        return (len(running), len(self.drivers())) == (1, 1)
+
+
+def is_jvm_of(main_class: str, process: psutil.Process) -> bool:
+    try:
+        return process.name() == "java" and main_class in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
+
+
+def kill_drivers_container(cluster: Cluster) -> None:
+    """Its JVM and its Python, as YARN does it when it takes too much memory."""
+    for master in cluster.drivers():
+        for process in (*master.children(recursive=True), master):
+            process.kill()
+
+
+def restart_node_manager(cluster: Cluster) -> None:
+    """Its containers live on without it, until YARN has told them that it gave them up."""
+    cluster.yarn.node_manager.kill()
+    wait_until(lambda: not cluster.yarn.has_node(), 60, "YARN to miss the node")
+    cluster.yarn.start()
+
+
+def kill_executor(cluster: Cluster) -> None:
+    executors = cluster.processes("org.apache.spark.executor.YarnCoarseGrainedExecutorBackend")
+    assert executors
+    for executor in executors:
+        executor.kill()
+
+
+def hdfs_away(cluster: Cluster) -> None:
+    cluster.hdfs.kill()
+    time.sleep(AWAY_SECONDS)
+    cluster.hdfs.start()
+
+
+def resource_manager_away(cluster: Cluster) -> None:
+    cluster.yarn.resource_manager.kill()
+    time.sleep(AWAY_SECONDS)
+    cluster.yarn.start()
+
+
+FAULTS: dict[str, tuple[Callable[[Cluster], None], bool | None]] = {
+    "the driver's container is killed": (kill_drivers_container, False),
+    "the NodeManager is killed and comes back": (restart_node_manager, False),
+    "an executor is killed": (kill_executor, True),
+    "HDFS is away for a minute": (hdfs_away, None),
+    "the ResourceManager is away for a minute": (resource_manager_away, True),
+}
+"""Whether the same driver goes on; None: it may, as patient as Hadoop's client is."""
+
+
+@pytest.fixture
+def working_of_faults_in_yarn(platform: Platform, clicks: ClusterStage) -> Platform:
+    """The stream, at work: a driver that has nothing to do has no batch to show."""
+    if read_desired(platform.home).state is DesiredState.STOPPED:
+        platform.run_now(f"{platform.stream}.start")
+    platform.api.unpause(platform.dag)
+    clicks.bring(1)
+    platform.wait_for_driver(seconds=DRIVER_SECONDS)
+    clicks.wait_until_all_is_in()
+    return platform
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_stream_goes_on_after(
+    fault: str, working_of_faults_in_yarn: Platform, clicks: ClusterStage, running_hdfs: Hdfs, running_yarn: Yarn
+) -> None:
+    inflict, same_driver = FAULTS[fault]
+    uid = working_of_faults_in_yarn.wait_for_driver(seconds=DRIVER_SECONDS)
+    clicks.bring(1)
+    cluster = Cluster(running_hdfs, running_yarn)
+    inflict(cluster)
+    clicks.bring(1)
+    if same_driver is False:
+        working_of_faults_in_yarn.wait_for_driver(other_than=uid, seconds=DRIVER_SECONDS)
+    clicks.wait_until_all_is_in()
+    if same_driver:
+        assert working_of_faults_in_yarn.working_uid() == uid
+    wait_until(cluster.has_one_driver, 120, "one driver, and no other")
+
+
+@pytest.mark.long
+def test_of_all_that_came_nothing_is_lost_and_nothing_is_there_twice(
+    working_of_faults_in_yarn: Platform, clicks: ClusterStage
+) -> None:
+    """After all the faults that ran before."""
+    uid = working_of_faults_in_yarn.wait_for_driver(seconds=DRIVER_SECONDS)
+    working_of_faults_in_yarn.mark_failed()
+    wait_for_pause(working_of_faults_in_yarn)
+    wait_until(lambda: has_stopped(working_of_faults_in_yarn, uid), DRIVER_SECONDS, "the driver to stop")
+    clicks.assert_exact()

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import write_deltalake
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sessionizer.causes.cause import HUNG
+from sessionizer.cli.app import app
+from sessionizer.control.lease import acquire
+from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import read_operations
+from sessionizer.errors import ReleaseBroken
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import quoted_command
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.installation import PYTHON_VARIABLE, require_driver_loads
+from sessionizer.lineage.fingerprint import RELEASE, read_fingerprint
 from support.places import REPOSITORY
+from support.processes.fabricated_platform import SPEC
+from support.releases.cut_release import RELEASES, unpack_release
+from support.releases.environments import environment_with_release, packages_of
+from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.processes.fabricated_platform import Platform
+
 
 JOBS = REPOSITORY / "jobs"
 
@@ -28,3 +58,202 @@ def test_a_closed_pipe_is_no_traceback(platform: Platform) -> None:
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert ended.stdout == "{\n"
     assert ended.stderr == ""
+
+
+AIRFLOWS = {
+    "AIRFLOW__CORE__FERNET_KEY": "hunter2",
+    "AIRFLOW_CONN_WAREHOUSE": "hunter2",
+    "_AIRFLOW_PROCESS_CONTEXT": "server",
+    "SESSIONIZER_NOTIFIER_ARGUMENTS": "hunter2",
+}
+
+
+def test_a_jvm_has_nothing_of_airflows(tmp_path: Path) -> None:
+    java = tmp_path / "jdk/bin/java"  # notes its environment, and is no Java
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\nenv > "{tmp_path}/seen"\nexit 1\n')
+    java.chmod(0o755)
+    streams = tmp_path / "streams"
+    streams.mkdir()
+    (streams / "visits.yaml").write_text(SPEC.format(name="visits"))
+    places = ["--streams", str(streams), "--home", str(tmp_path / "home")]
+    environment = {**os.environ, **AIRFLOWS, "JAVA_HOME": str(tmp_path / "jdk"), "AWS_REGION": "eu"}
+    command = [sys.executable, str(REPOSITORY / "jobs/main.py"), "spec", "check", "--deep", *places]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 67
+    assert "error: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+    seen = (tmp_path / "seen").read_text()
+    assert "AWS_REGION=eu" in seen
+    assert "hunter2" not in seen
+    assert "AIRFLOW_PROCESS_CONTEXT" not in seen
+
+
+ROWS = pa.table({"reason": ["malformed", "malformed", "null_key"], "raw": ["{", "[", "{}"]})
+
+
+@pytest.mark.parametrize("reader", ["duckdb", "polars"])
+def test_the_pasted_query_answers(platform: Platform, reader: str) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    for _ in range(2):
+        write_deltalake(str(home.table("quarantine")), ROWS, mode="append")
+    found = {table["name"]: table for table in json.loads(platform.call("tables", "visits", "--json").stdout)["tables"]}
+    assert found["quarantine"]["version"] == 1
+    assert found["sessions"]["version"] is None
+    assert f"delta.`{home.table('quarantine')}`" in found["quarantine"]["spark_sql"]
+    answer = subprocess.run(
+        ["bash", "-c", found["quarantine"][reader]], capture_output=True, text=True, check=True
+    ).stdout
+    assert "malformed" in answer
+    assert "4" in answer
+    assert found["quarantine"]["duckdb"] in platform.call("tables", "visits").stdout
+
+
+PROGRAM = "sessionizer() {{ printf '%s\\0' \"$@\"; }}; {}"
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(st.characters(exclude_characters="\0\n\r", exclude_categories=["Cs"]), max_size=30))
+@example("x; touch /tmp/pasted #")
+@example("`touch /tmp/pasted`")
+@example("$(touch /tmp/pasted)'\"")
+@example("--open")
+def test_a_pasted_command_has_the_words_that_it_was_made_of(value: str) -> None:
+    text = quoted_command("find", "clicks", f"--event={value}")
+    command = text.split("`")
+    assert len(command) == 3, "a page shows what is between two backticks as a command"
+    done = subprocess.run(["sh", "-c", PROGRAM.format(command[1])], capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == ["find", "clicks", f"--event={value}"]
+
+
+def _take_the_lease_and_die(root: Path) -> None:
+    acquire(StreamHome(root), "driver-1")
+
+
+def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
+    driver.start()
+    driver.join()
+    result = platform.call("status")
+    assert "VANISHED" in result.stdout
+    assert "to resume: `sessionizer run visits`" in result.stdout
+
+
+def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
+    driver.start()
+    driver.join()
+    record = SupervisionRecord(
+        failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
+        counted_uid="driver-1", restart_at=epoch_ms() - 1,
+    )  # fmt: skip
+    SUPERVISION_FILE.of(home).write(record)
+    shown = platform.call("status").stdout
+    assert f"silent for 160 s. What to do: {HUNG.remedy}" in shown
+    assert "unpause the DAG visits.supervise" in shown
+
+
+@pytest.mark.parametrize("module", ["cli/app.py", "core/key_group/merging.py"])
+def test_an_upgrade_to_a_release_that_does_not_load_leaves_the_stream_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    stage = unpack_release(RELEASES / "0.2.0", tmp_path / "stage")
+    home, lineage = stage.stream_home, str(stage.lineage)
+    write_desired(home, DesiredState.RUNNING, by="ops", why="")
+    python = environment_with_release(tmp_path / "new", "9.0.0")
+    monkeypatch.setenv(PYTHON_VARIABLE, str(python))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    require_driver_loads()
+    (packages_of(tmp_path / "new") / "sessionizer" / module).write_text("import no_such_package\n")
+    command = ["upgrade", stage.name, "--home", str(stage.home), "--streams", str(stage.streams)]
+    plan = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert plan["possible"]
+    refused = CliRunner().invoke(app, [*command, "--approve", plan["digest"]])
+    assert isinstance(refused.exception, ReleaseBroken)
+    assert "no_such_package" in refused.exception.said
+    assert (read_desired(home).state, read_operations(home)) == (DesiredState.RUNNING, [])
+    assert read_fingerprint(home, lineage).versions[RELEASE] == "0.2.0"
+
+
+WITHOUT_IDENTITY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b")
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> Path:
+    """Specs in a folder of their own of a repository, with one commit: the key is ``user_id``."""
+    folder = tmp_path / "our specs"
+    folder.mkdir()
+    write_spec(folder, "user_id")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, *AUTHOR, "commit", "-qm", "first")
+    return folder
+
+
+def write_spec(folder: Path, key: str) -> None:
+    spec = {"name": "clicks", **clicks_spec(), "mapping": {**clicks_spec()["mapping"], "key": key}}
+    (folder / "clicks.yaml").write_text(yaml.safe_dump(spec))
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, env={**os.environ, **WITHOUT_IDENTITY})
+
+
+def diff(specs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "diff", "--streams", str(specs), *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=specs)
+
+
+def test_a_changed_key_is_found_against_the_commit_before(specs: Path) -> None:
+    assert diff(specs, "--against", "HEAD").returncode == 0
+    write_spec(specs, "device")
+    found = diff(specs, "clicks", "--against", "HEAD", "--json")
+    assert found.returncode == 10, found.stderr
+    (told,) = json.loads(found.stdout)
+    assert [(each["name"], each["verdict"]) for each in told["differences"]] == [("mapping.key", "partial")]
+    assert told["unaccepted"] == ["mapping.key"]
+    assert {"open sessions", "deciding code"} <= set(told["unseen"])
+    (specs.parent / "copy").mkdir()
+    write_spec(specs.parent / "copy", "device")
+    assert diff(specs, "--against", str(specs.parent / "copy")).returncode == 0
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "--output=/tmp/x", "HEAD:our specs"])
+def test_an_unusable_ref_is_refused_with_a_code_of_its_own(specs: Path, ref: str) -> None:
+    found = diff(specs, f"--against={ref}")
+    assert found.returncode == 2
+    assert "git ref" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("streams", "kinds", "code"),
+    [
+        (["clicks", "visits"], {"clicks": None, "visits": "stream added"}, 0),
+        (["visits"], {"clicks": "stream renamed", "visits": "stream added"}, 11),
+        ([], {"clicks": "stream removed"}, 10),
+    ],
+)
+def test_a_spec_that_came_or_went_is_a_difference(
+    specs: Path, streams: list[str], kinds: dict[str, str | None], code: int
+) -> None:
+    text = yaml.safe_load((specs / "clicks.yaml").read_text())
+    (specs / "clicks.yaml").unlink()
+    for name in streams:
+        (specs / f"{name}.yaml").write_text(yaml.safe_dump({**text, "name": name}))
+    found = diff(specs, "--against", "HEAD", "--json")
+    assert found.returncode == code, found.stderr
+    told = json.loads(found.stdout)
+    assert {each["stream"]: next((one["kind"] for one in each["differences"]), None) for each in told} == kinds
+
+
+def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
+    folder = REPOSITORY / "dags" / "streams"
+    found = diff(folder, "clicks", "--against", str(folder), "--json")
+    assert found.returncode == 0, found.stderr
+    assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.lease import fence, write_lease
 from sessionizer.control.records import process_records as process_identity
-from sessionizer.control.records.process_records import ProcessIdentity, identify, is_alive, this_process
+from sessionizer.control.records.process_records import ProcessIdentity, identify, is_alive, new_lease, this_process
+from sessionizer.control.status.driver_status import State
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.fixture
@@ -108,3 +114,15 @@ def test_a_process_that_proc_hides_cannot_be_known(tmp_path: Path, monkeypatch: 
     mine = this_process()
     monkeypatch.setattr(process_identity, "_PROC", tmp_path)
     assert is_alive(mine) is None
+
+
+def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        identity = identify(child.pid)
+        assert identity is not None
+        write_lease(home, new_lease(1, "a", identity, epoch_ms()))
+        assert read_driver(home, epoch_ms()).state is State.STARTING
+        os.kill(child.pid, signal.SIGKILL)
+    assert read_driver(home, epoch_ms()).state is State.VANISHED
+    fence(home)
+    assert read_driver(home, epoch_ms()).state is State.VANISHED

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import subprocess
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from azure.storage.blob import BlobServiceClient
+from upath import UPath
 
+from sessionizer.checkpoint.files import files_of
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_files import make_writable_control, publish_json
-from support.stores.control_fixtures import OBJECT_STORES, home_with
+from sessionizer.home.data_files import (
+    files_below,
+    list_entries,
+    list_names,
+    make_listed_folder,
+    make_writable_control,
+    publish_json,
+    relative_name,
+    remove_tree,
+    rename_folder,
+)
+from sessionizer.home.roots import folder_at
+from support.stores.control_fixtures import OBJECT_STORES, home_with, new_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
-    from upath import UPath
-
     from sessionizer.home.stream_home import StreamHome
+    from support.stores.object_stores import ObjectStoreServer
+
 
 _FORK = multiprocessing.get_context("fork")
 ON_S3 = pytest.mark.parametrize("control", ["s3"], indirect=True)
@@ -83,3 +101,84 @@ def test_what_is_published_stays_as_it_is(control: UPath) -> None:
     publish_json(control / "owner.json", {"stream": "yours"})
     assert b"mine" in (control / "owner.json").read_bytes()
     assert record_names(control) == ["owner.json"]
+
+
+FOLDERS = ("", "/offsets", "/state", "/state/0")
+
+
+@pytest.fixture(params=["s3", pytest.param("azure", marks=pytest.mark.long)])
+def folder(
+    request: pytest.FixtureRequest,
+    object_store_servers: Callable[[str], ObjectStoreServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> UPath:
+    """A checkpoint with two files, and the connector's marks of its folders."""
+    found = folder_at(f"{new_folder(object_store_servers(request.param), monkeypatch)}/checkpoint")
+    assert isinstance(found, UPath)
+    for each in FOLDERS:
+        if request.param == "s3":
+            found.fs.pipe_file(f"{found.path}{each}/", b"")
+        else:
+            mark_on_azure(f"{found.path}{each}")
+    for name in ("offsets/0", "state/0/schema"):
+        (found / name).write_text("v1")
+    return found
+
+
+def mark_on_azure(path: str) -> None:
+    """An empty blob with the folder's name, which its metadata call a folder."""
+    container, _, name = path.partition("/")
+    with BlobServiceClient.from_connection_string(os.environ["AZURE_STORAGE_CONNECTION_STRING"]) as client:
+        client.get_blob_client(container, name).upload_blob(b"", metadata={"hdi_isfolder": "true"})
+
+
+def test_what_marks_a_folder_is_no_file_of_it(folder: UPath) -> None:
+    assert sorted(list_names(folder)) == ["offsets", "state"]
+    assert [entry.name for entry in list_entries(folder / "offsets")] == ["0"]
+    assert [relative_name(file, folder) for file in files_below(folder)] == ["offsets/0", "state/0/schema"]
+    assert sorted(files_of(folder).sizes) == ["offsets/0", "state/0/schema"]
+
+
+def test_a_folder_is_renamed_and_removed_with_all_in_it(folder: UPath) -> None:
+    target = folder.with_name("elsewhere")
+    rename_folder(folder, target)
+    assert list_names(folder) == []
+    assert [relative_name(file, target) for file in files_below(target)] == ["offsets/0", "state/0/schema"]
+    remove_tree(target)
+    remove_tree(target)
+    assert not target.exists()
+
+
+def test_an_empty_folder_is_there_for_spark(folder: UPath) -> None:
+    make_listed_folder(folder / "punctuations")
+    assert (folder / "punctuations").is_dir()
+    assert list_entries(folder / "punctuations") == []
+    publish_json(folder / "punctuations" / "a.json", {"floor_ms": 7})
+    publish_json(folder / "punctuations" / "a.json", {"floor_ms": 8})
+    assert (folder / "punctuations" / "a.json").read_text().count("7") == 1
+
+
+NOBODY = "hdfs://127.0.0.1:9"
+"""A client is made without a connection."""
+PROGRAM = """
+import os, sys
+from upath import UPath
+from sessionizer.home.roots import folder_at
+opened = {"ours": lambda: folder_at("%(nobody)s/control").fs, "a library's": lambda: UPath("%(nobody)s/other").fs}
+for who in sys.argv[1:]:
+    opened[who]()
+folder_at("%(nobody)s/control")
+child = os.fork()
+if child == 0:
+    UPath("%(nobody)s/control").fs
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("who", [("ours",), ("a library's",), ("a library's", "ours")], ids=" and ".join)
+def test_a_forked_child_opens_a_client_of_its_own(who: tuple[str, ...]) -> None:
+    """Else the child waits without end for threads that only its parent has."""
+    command = [sys.executable, "-c", PROGRAM % {"nobody": NOBODY}, *who]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "7\n"

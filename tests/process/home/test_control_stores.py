@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.errors import DamagedFile
+from sessionizer.errors import DamagedFile, StoreUnreachable, UnwritablePath
+from sessionizer.home import roots
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, store_at
-from sessionizer.home.data_files import make_writable_control
+from sessionizer.home.data_files import data_exists, make_writable_control
 from sessionizer.home.home_identity import home_id
-from sessionizer.home.record_file import create_json, examine_json, write_json
+from sessionizer.home.local_files import BoundedLog
+from sessionizer.home.record_file import create_json, examine_json, read_json, write_json
+from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sessionizer.home.roots import ControlPath
+
 
 _FORK = multiprocessing.get_context("fork")
 
@@ -100,3 +111,135 @@ def test_all_homes_with_one_control_root_have_one_identity(control: ControlPath,
     store_at(home.lineage_record).remove()
     with pytest.raises(DamagedFile, match=r"lineage.json is damaged"):
         read_lineage(home)
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """The address of a server that accepts connections, and neither answers nor closes them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    connections.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in connections:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    ("uri", "variable"),
+    [
+        ("s3://bucket/lake", "AWS_ENDPOINT_URL"),
+        # gcsfs waits for half a minute between its tries
+        pytest.param("gs://bucket/lake", "STORAGE_EMULATOR_HOST", marks=pytest.mark.long),
+    ],
+)
+def test_a_client_gives_up(uri: str, variable: str, silent_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "of-tests")
+    monkeypatch.setenv(variable, silent_address)
+    monkeypatch.setattr(roots, "CLIENT_READS_WITHIN_S", 0.2)
+    with pytest.raises(StoreUnreachable) as refused:
+        data_exists(folder_at(uri))
+    assert refused.value.path == uri
+
+
+_PADDING = 20_000
+
+
+def _document(number: int) -> dict[str, object]:
+    return {"first": number, "padding": "x" * (number % _PADDING), "last": number}
+
+
+def _rewrite(path: Path, times: int | None) -> None:
+    for number in range(times) if times else count():
+        write_json(path, _document(number), durable=False)
+
+
+def test_a_reader_never_sees_half_a_file_while_it_is_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "heartbeat.json"
+    write_json(path, _document(0))
+    writer = _FORK.Process(target=_rewrite, args=(path, 5_000))
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        reading = examine_json(path)
+        assert reading.damage is None
+        assert reading.value is not None
+        assert reading.value == _document(reading.value["first"])
+        seen.add(reading.value["first"])
+    writer.join()
+    assert writer.exitcode == 0
+    assert len(seen) > 100
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "heartbeat.json"
+    write_json(path, _document(0))
+    for round_number in range(20):
+        writer = _FORK.Process(target=_rewrite, args=(path, None))
+        writer.start()
+        time.sleep(0.003 * round_number)
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        value = read_json(path)
+        assert value is not None
+        assert value == _document(value["first"])
+
+
+def _write_on_a_full_disk(path: Path) -> None:
+    # A limit within the document: the write stops half-way, as on a disk that fills up.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+    for write in (write_json, create_json):
+        with pytest.raises(UnwritablePath, match="File too large"):
+            write(path, _document(10_000))
+
+
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_litter(tmp_path: Path) -> None:
+    path = tmp_path / "desired.json"
+    write_json(path, _document(1))
+    writer = _FORK.Process(target=_write_on_a_full_disk, args=(path,))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 0
+    assert read_json(path) == _document(1)
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_another_process_goes_on_writing_to_the_same_file(tmp_path: Path) -> None:
+    log = BoundedLog(tmp_path / "driver.a.log", limit_bytes=3)
+    program = "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)"
+    with log.path.open("ab") as output:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=output, text=True, bufsize=1
+        )
+    assert writer.stdin is not None
+    for word in ("before", "after"):
+        writer.stdin.write(f"{word}\n")
+        writer.stdin.flush()
+        _until_it_holds(log.path, word)
+        if word == "before":
+            assert log.trim()
+    writer.stdin.close()
+    writer.wait()
+    assert log.path.read_bytes() == b"afterafter\n", "no hole where the old text was"
+    assert log.parts()[0].read_text() == "beforebefore\n"
+
+
+def _until_it_holds(path: Path, word: str) -> None:
+    deadline = time.monotonic() + 30
+    while word not in path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

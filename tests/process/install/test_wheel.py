@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -14,10 +15,15 @@ import pytest
 from packaging.requirements import Requirement
 
 import sessionizer
+from sessionizer.errors import JarsNotFetched
+from sessionizer.launch.jars import fetch_jars, jar_names
 from support.places import REPOSITORY
+from support.releases.cut_release import MADE_BY, RELEASES, require_tagged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from email.message import Message
+
 
 DATA = {
     "sessionizer/launch/jars.xml", "sessionizer/launch/jars.sha256", "sessionizer/py.typed",
@@ -106,3 +112,59 @@ def test_airflow_and_the_shell_find_it(wheel: zipfile.ZipFile) -> None:
 def test_it_has_its_licence(wheel: zipfile.ZipFile) -> None:
     assert "Apache License" in metadata(wheel, "licenses/LICENSE")
     assert "pyspark" in metadata(wheel, "licenses/THIRD_PARTY.md")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Callable[..., str]:
+    """A repository of one commit, in which ``git`` can be asked."""
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        done = subprocess.run(["git", "-C", str(tmp_path), *who, *words], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "--quiet")
+    (tmp_path / "code.py").write_text("STEP = 1\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "one")
+    return git
+
+
+def test_a_release_is_cut_from_its_tag_only(tmp_path: Path, repository: Callable[..., str]) -> None:
+    git = repository
+    for version, refused in (("0.3.0.dev0", "is no release"), ("0.3.0", "there is no tag v0.3.0")):
+        with pytest.raises(SystemExit, match=refused):
+            require_tagged(tmp_path, version)
+    git("tag", "-a", "v0.3.0", "-m", "v0.3.0")
+    assert require_tagged(tmp_path, "0.3.0") == git("rev-parse", "HEAD")
+    (tmp_path / "code.py").write_text("STEP = 2\n")
+    with pytest.raises(SystemExit, match="files differ from the commit"):
+        require_tagged(tmp_path, "0.3.0")
+    git("commit", "--quiet", "-am", "two")
+    with pytest.raises(SystemExit, match=r"is checked out\. Check out v0\.3\.0"):
+        require_tagged(tmp_path, "0.3.0")
+
+
+def test_the_record_of_a_release_names_the_commit_of_its_tag() -> None:
+    """A clone may lack the tags."""
+    for record in (json.loads(file.read_text()) for file in RELEASES.glob(f"*/{MADE_BY}")):
+        asked = ["git", "-C", str(REPOSITORY), "rev-parse", "--verify", "--quiet", f"v{record['version']}^{{commit}}"]
+        tagged = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        assert tagged in {"", record["commit"]}
+
+
+IVY = """#!/bin/sh
+for last; do case $last in */\\[artifact\\]*) to=${{last%/*}} ;; esac; done
+for name in {names}; do echo other >"$to/$name"; done
+"""
+
+
+def test_jars_with_other_content_never_get_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(IVY.format(names=" ".join(jar_names())))
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    with pytest.raises(JarsNotFetched, match="SHA-256"):
+        fetch_jars(tmp_path / "jars")
+    assert list((tmp_path / "jars").iterdir()) == []

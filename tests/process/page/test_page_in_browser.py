@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.browser import Browser, chromium
-from support.pages.page_alone import ServedPage, serve_fleet
+from support.pages.page_alone import ServedPage, serve, serve_fleet
+from support.places import SUPPORT
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
 
 NOTE = "window.broken = []; addEventListener('securitypolicyviolation', (event) => broken.push(event.blockedURI));"
 INLINE = "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
@@ -159,3 +165,26 @@ def test_a_server_that_ends_leaves_what_was_seen(page: ServedPage, browser: Brow
     browser.wait_for_text("does not answer. What you see is as of")
     assert "billing" in browser.text()
     assert browser.ask("document.body.classList.contains('stale')")
+
+
+SCRIPT = SUPPORT / "pages" / "module_tests.js"
+NAMES = re.findall(r"^test\('([^']+)'", SCRIPT.read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def browser_of_page_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    folder: Path = tmp_path_factory.mktemp("page")
+    (folder / "specs").mkdir()
+    with serve(Platform(folder / "home", folder / "specs")) as page, chromium() as browser:
+        browser.open(page.entrance)
+        browser.wait_for_text("No stream yet")
+        names = f"import('/tests/{SCRIPT.name}').then((found) => Object.keys((window.found = found).tests))"
+        assert browser.ask(names) == NAMES
+        yield browser
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module(name: str, browser_of_page_modules: Browser) -> None:
+    run = f"await found.tests[{json.dumps(name)}]()"
+    script = f"(async () => {{ try {{ {run}; return ''; }} catch (error) {{ return String(error); }} }})()"
+    assert browser_of_page_modules.ask(script) == ""

@@ -6,15 +6,28 @@ share one Spark and run side by side, as much of a small batch is waiting.
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock
+from sessionizer.spark.ingest import punctuation
+from sessionizer_demo.feed.generator import Row
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.traffic.events import ClickEvent
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined, epoch_ms, table_rows
+from support.faults.bad_clicks import START_MS, click
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.processes.in_process import catch_up
 from support.streams.changing_stream import (
     Told,
     conflicts_defined,
@@ -26,12 +39,16 @@ from support.streams.changing_stream import (
     tell,
 )
 from support.streams.log_feed import batches_that_bring_something
+from support.streams.moments import Moment, freeze_at
+from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import Log, examples_of, logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
+
 
 STREAMS = 32
 SPREAD = 3
@@ -105,3 +122,99 @@ def happenings(stream: Told) -> Counter[str]:
         open_then = sessionize(stream.batches[:begun], stream.editions[0].rules).open_events
         seen["open across a change"] += bool(open_then) and before != after
     return seen
+
+
+ANNOUNCED = "timeouts changed from the next event on"
+
+
+def set_timeouts(stage: Stage, timeouts_s: dict[str, int]) -> None:
+    """The table as a whole, in one commit."""
+    timeouts = pa.array([seconds * 1_000 for seconds in timeouts_s.values()], pa.int64())
+    table = pa.table({"client": pa.array(list(timeouts_s), pa.string()), "timeout_ms": timeouts})
+    write_deltalake(stage.home / "timeouts", table, mode="overwrite")
+
+
+def row(second: int, user: str, client: str) -> Row:
+    event = ClickEvent(f"{user}-{second}", user, client, START_MS + second * 1_000, "view", "/", 1.0, "tv", None)
+    columns = {name: getattr(event, name) for name in ("event_id", "user_id", "client", "ts", "type", "page")}
+    columns |= {"amount": event.amount, "device": event.device, "timeout_s": None}
+    return Row(event.ts, RowKind.NORMAL, user, json.dumps(columns).encode(), event)
+
+
+def write(stage: Stage, name: str, seconds: Iterable[int]) -> tuple[Row, ...]:
+    """A file in which ann of acme and bob of globex click at these seconds."""
+    rows = tuple(
+        row(second, user, client) for second in seconds for user, client in (("ann", "acme"), ("bob", "globex"))
+    )
+    hidden = stage.feed / f".{name}"
+    hidden.write_bytes(b"\n".join(each.value for each in rows))
+    hidden.rename(stage.feed / name)
+    return rows
+
+
+def read(stage: Stage, name: str) -> bool:
+    """Whether a batch with the file is committed."""
+    return any(name in batch.files for batch in CheckpointLog(stage.checkpoint).committed())
+
+
+@pytest.mark.long
+def test_a_new_timeout_holds_from_the_next_event_on_and_in_every_replay(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(client_timeouts_table="timeouts", idle_after=None))
+    told = [{"acme": 10_000, "globex": 20_000}, {"acme": 60_000}, {"acme": 5_000, "globex": 30_000}]
+    files = {}
+    set_timeouts(stage, {"acme": 10, "globex": 20})
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        files["1.json"] = write(stage, "1.json", (0, 8))
+        driver.wait_for(lambda: stage.lineage is not None and read(stage, "1.json"), "the first file")
+        set_timeouts(stage, {"acme": 60, "globex": 20})
+        driver.wait_for_line(ANNOUNCED)
+        files["2.json"] = write(stage, "2.json", (16, 24))
+        # killed with the new timeout in the tables of no batch, or of one that is not committed
+        freeze_at(Moment.BATCH_RUNS, driver, stage)
+        driver.kill_all()
+    with DriverProcess.start(stage, "b", until="stopped") as driver:
+        driver.wait_for(lambda: read(stage, "2.json"), "the second file")
+        # globex leaves the table: the stream's own timeout holds again
+        set_timeouts(stage, {"acme": 5})
+        driver.wait_for_line(ANNOUNCED)
+        files["3.json"] = write(stage, "3.json", (70, 78, 95))
+        driver.wait_for(lambda: read(stage, "3.json"), "the third file")
+        driver.kill_all()
+    run_to_end(stage, "c")
+
+    names = sorted(name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files - files.keys())
+    assert len(names) == len(told) + 1, "three changes and a drain"
+    assert_as_defined(stage, files, dict(zip(names, told, strict=False)))
+    seen = [(session["key"], session["event_count"]) for session in table_rows(stage.table("sessions"))]
+    assert sorted(seen) == [("ann", 1), ("ann", 1), ("ann", 5), ("bob", 3), ("bob", 4)]
+
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.long
+def test_a_clock_within_the_tolerance_ahead_makes_nobody_late(spark: SparkSession, tmp_path: Path) -> None:
+    """At the defaults: ten minutes of delay, and as much of tolerance."""
+    stage = Stage.set_up(tmp_path, clicks_spec(watermark_delay="10 minutes", gap_timeout="30 minutes"))
+    now_ms = int(time.time() * 1000)
+    ahead_ms = now_ms + 9 * MINUTE_MS
+    on_time = [click(number, "bob", ts=now_ms - 9 * MINUTE_MS + 1_000 * number) for number in range(190)]
+    batches = [[click(1, "ann", ts=ahead_ms, type="logout")], on_time]
+    for number, clicks in enumerate(batches):
+        (stage.feed / f"{number}.json").write_text("\n".join(json.dumps(columns) for columns in clicks))
+    catch_up(spark, stage)
+    assert len(table_rows(stage.table("late_events"))) == 0
+
+    # her session ends where her clock says, once time has come there by the clocks of others: here by hand
+    (stage.feed / "2.json").write_text(json.dumps(click(200, "bob", ts=now_ms + MINUTE_MS)))
+    catch_up(spark, stage)
+    assert table_rows(stage.table("sessions")) == []
+    punctuate(stage, ahead_ms + MINUTE_MS)
+    catch_up(spark, stage)
+    (session,) = table_rows(stage.table("sessions"))
+    assert (session["key"], epoch_ms(session["started_at"])) == ("ann", ahead_ms)
+
+
+def punctuate(stage: Stage, floor_ms: int) -> None:
+    assert stage.lineage
+    punctuation.move_watermark(stage.stream_home.punctuations(stage.lineage), floor_ms)

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.records.process_records import EXIT_FILE
-from sessionizer.errors import DataAway, HomeCopied, RowsMissing, StateBehindTables
+from sessionizer.causes.table import CAUSES
+from sessionizer.control.lease import fence, read_lease
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.errors import (
+    DamagedFile,
+    DataAway,
+    DataElsewhere,
+    HomeCopied,
+    LeaseHeld,
+    LeaseLost,
+    RowsMissing,
+    StateBehindTables,
+)
+from sessionizer.home.roots import uri_of
+from sessionizer.launch.driver_environment import plain
+from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest
-from support.expected.landed import table_rows
+from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import line
-from support.processes.driver_process import DriverProcess
+from support.places import REPOSITORY, mounted
+from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up
+from support.stores.data_fixtures import HDFS
+from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from upath import UPath
 
 
 def staged(root: Path) -> tuple[Stage, Path]:
@@ -122,3 +144,115 @@ def test_a_batch_that_was_not_begun_is_never_taken_for_a_replay(spark: SparkSess
     with pytest.raises(StreamingQueryException, match="StateBehindTables"):
         catch_up(spark, stage)
     assert table_rows(lake / "sessions") == written
+
+
+def test_a_local_checkpoint_names_its_files_by_the_older_interface(spark: SparkSession, tmp_path: Path) -> None:
+    jvm = cast("Any", spark.sparkContext._jvm)
+    companion = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "CheckpointFileManager$")
+    settings = cast("Any", spark._jsparkSession).sessionState().newHadoopConf()
+    manager = getattr(companion, "MODULE$").create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), settings)
+    expected = "FileContextBasedCheckpointFileManager" if plain() else "FileSystemBasedCheckpointFileManager"
+    assert manager.getClass().getSimpleName() == expected
+
+
+def committed(stage: Stage) -> int:
+    return 0 if stage.lineage is None else len(CheckpointLog(stage.checkpoint).committed())
+
+
+@pytest.mark.long
+def test_drivers_stop_start_are_refused_fenced_and_killed_by_records_in_hdfs(
+    tmp_path: Path, hdfs_folder: UPath
+) -> None:
+    root = uri_of(hdfs_folder)
+    # between two drivers it is quiet for long: nothing but a drain may move the watermark
+    stage = Stage.set_up(tmp_path, clicks_spec(idle_after=None), data=f"{root}/data", control=f"{root}/control")
+    files = write_click_files(stage.feed, 20)
+    home = stage.stream_home
+    with DriverProcess.start(stage, "a", until="stopped") as first:
+        first.wait_for(lambda: committed(stage) >= 2, "two batches")
+        assert f"control: {root}/control" in first.said
+        with DriverProcess.start(stage, "b") as second:
+            assert second.wait() == LeaseHeld.exit_code, second.said[-4_000:]
+        request_stop(home, "a", "a test")
+        assert first.wait() == 0, first.said[-4_000:]
+    ended, beat = EXIT_FILE.of(home, "a").read(), HEARTBEAT_FILE.of(home).read()
+    assert ended is not None
+    assert ended.outcome is ExitOutcome.STOPPED
+    assert beat is not None
+    assert beat.uid == "a"
+    before = committed(stage)
+    with DriverProcess.start(stage, "c", until="stopped") as third:
+        third.wait_for(lambda: committed(stage) > before, "another batch")
+        assert fence(home, "c") is not None
+        assert third.wait() == LeaseLost.exit_code, third.said[-4_000:]
+    before = committed(stage)
+    with DriverProcess.start(stage, "d", until="stopped") as fourth:
+        fourth.wait_for(lambda: committed(stage) > before, "another batch")
+        fourth.kill_all()
+    stage.write_spec(clicks_spec(files_per_batch=100, idle_after=None))
+    run_to_end(stage, "last", apply=True)
+    lease = read_lease(home)
+    assert lease is not None
+    # taken by a, c, d and the last; given up by a and the last, taken from c
+    assert (lease.uid, lease.token) == ("last", 7)
+    assert_as_defined(stage, files)
+    assert not (home.root / "control" / "lineage.json").exists()
+
+
+@pytest.mark.long
+def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_path: Path) -> None:
+    """Neither with another data root, nor when all that was noted is lost."""
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=str(lake))
+    write_click_files(stage.feed, 1)
+    run_to_end(stage, "a", until="caught-up")
+    assert {path.name for path in stage.stream_home.root.iterdir()} == {"control", "logs"}
+    elsewhere = Stage(stage.root, stage.home, data=str(other))
+    with DriverProcess.start(elsewhere, "b") as driver:
+        assert driver.wait() == DataElsewhere.exit_code, driver.said[-4_000:]
+        assert (
+            f"SESSIONIZER_DATA is '{other}', but lineage {stage.lineage} of stream 'clicks' has its data at"
+            in driver.said
+        )
+        assert f"remedy: {CAUSES['DataElsewhere'].remedy}" in driver.said
+    assert not other.exists()
+    shutil.rmtree(mounted(stage.stream_home.control))
+    with DriverProcess.start(stage, "c") as driver:
+        assert driver.wait() == DamagedFile.exit_code, driver.said[-4_000:]
+        assert "lineage.json is damaged: " in driver.said
+    assert len(list((lake / "streams" / "clicks" / "lineages").iterdir())) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("data", [HDFS], indirect=True)
+def test_what_people_type_works_on_hdfs(tmp_path: Path, data: str) -> None:
+    """The report, which keeps a bookmark, and the queries that ``tables`` prints."""
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=data)
+    write_click_files(stage.feed, 2)
+    run_to_end(stage, "a")
+    assert reported(stage, data).startswith("rebuilt ")
+    assert reported(stage, data).startswith("refreshed 0 days")
+    places = json.loads(sessionizer(stage, "tables", "--json"))["tables"]  # it knows where the data is
+    assert {place["path"] for place in places} == {uri_of(stage.table(place["name"])) for place in places}
+    (sessions,) = [place for place in places if place["name"] == "sessions"]
+    for engine in ("duckdb", "polars"):
+        answered = subprocess.run(shlex.split(sessions[engine]), capture_output=True, text=True, check=False)
+        assert "close_reason" in answered.stdout, answered.stderr
+
+
+def reported(stage: Stage, data: str) -> str:
+    """Return what a report did to the daily table. It adds to the stream's history first, which is on HDFS as well."""
+    history, daily = sessionizer(stage, "report", "--data", data).splitlines()
+    assert history.startswith("added ")
+    assert history.endswith(f": {uri_of(stage.table('stream_history'))}")
+    assert daily.endswith(f": {uri_of(stage.table('sessions_daily'))}")
+    return daily
+
+
+def sessionizer(stage: Stage, *words: str) -> str:
+    verb, *options = words
+    places = ["--home", str(stage.home), "--streams", str(stage.streams)]
+    command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), verb, stage.name, *places, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

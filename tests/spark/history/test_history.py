@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta.tables import DeltaTable
 
+from sessionizer.control.history.files import KEPT_MS, hour_name, write_hour
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.sample import Sample
+from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import HOUR
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.history.read import EventHistory, read_event_history
+from sessionizer.spark.history.report import (
+    SETTLED_AFTER_MS,
+    DailyReport,
+    append_history,
+    complete_hours,
+    mark_row,
+    minute_row,
+)
+from sessionizer.spark.sinks.compaction import compact_table, plan_tables
+from sessionizer.state.compaction.plan import OwnedTable
+from sessionizer.state.compaction.retention import Retention
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
+
 
 SPEC: dict[str, Any] = {
     "name": "visits",
@@ -111,3 +131,143 @@ def test_without_a_clock_events_are_in_the_order_of_their_own_time(spark: SparkS
         ("a", 2, "closing_event", 500),
         ("b", 2, "gap", 90_005),
     ]
+
+
+COLUMNS = (
+    "client string, date date, started_at timestamp, duration_ms long, event_count int, close_reason string, "
+    "revenue double, last_page string"
+)
+MONDAY, TUESDAY, WEDNESDAY = (date(2026, 3, day) for day in (2, 3, 4))
+
+
+@pytest.fixture
+def report(spark: SparkSession, tmp_path: Path) -> DailyReport:
+    return DailyReport(
+        spark, str(tmp_path / "sessions"), str(tmp_path / "daily"), ("revenue", "last_page"), tmp_path / "reports"
+    )
+
+
+def land(report: DailyReport, *sessions: tuple[str | None, date, int, str]) -> None:
+    rows = [
+        (client, day, datetime(day.year, day.month, day.day, tzinfo=UTC), duration, 2, reason, 1.5, "x")
+        for client, day, duration, reason in sessions
+    ]
+    report.spark.createDataFrame(rows, COLUMNS).write.format("delta").mode("append").save(report.sessions)
+
+
+def rows_of(report: DailyReport) -> dict[tuple[date, str | None], Row]:
+    return {(row.date, row.client): row for row in report.spark.read.format("delta").load(report.daily).collect()}
+
+
+def version_of(report: DailyReport) -> int:
+    last = DeltaTable.forPath(report.spark, report.daily).history(1).first()
+    assert last is not None
+    return int(last.version)
+
+
+def test_no_sessions_yet(report: DailyReport) -> None:
+    assert report.refresh() is None
+
+
+def test_days_are_followed_rewritten_and_rebuilt(report: DailyReport) -> None:
+    land(report, ("acme", MONDAY, 100, "gap"), ("acme", MONDAY, 300, "closing_event"), (None, TUESDAY, 7, "gap"))
+    done = report.refresh()
+    assert done is not None
+    assert (done.dates, done.rows, done.rebuilt) == ((MONDAY, TUESDAY), 2, True)
+    monday = rows_of(report)[MONDAY, "acme"]
+    assert (monday.sessions, monday.events, monday.average_duration_ms, monday.median_duration_ms) == (2, 4, 200, 200)
+    assert (monday.ended_by_gap, monday.ended_by_closing_event, monday.ended_by_max_events) == (1, 1, 0)
+    assert monday.total_revenue == 3.0
+    assert "total_last_page" not in monday.asDict()
+    version = version_of(report)
+
+    done = report.refresh()
+    assert done is not None
+    assert (done.dates, done.rows, done.rebuilt) == ((), 0, False)
+    assert version_of(report) == version
+
+    land(report, ("acme", MONDAY, 500, "gap"), ("acme", WEDNESDAY, 1, "max_events"))
+    done = report.refresh()
+    assert done is not None
+    assert (done.dates, done.rows, done.rebuilt) == ((MONDAY, WEDNESDAY), 2, False)
+    assert {key: row.sessions for key, row in rows_of(report).items()} == {
+        (MONDAY, "acme"): 3,
+        (TUESDAY, None): 1,
+        (WEDNESDAY, "acme"): 1,
+    }
+
+    DeltaTable.forPath(report.spark, report.sessions).delete("client is null or duration_ms = 500")
+    land(report, ("acme", WEDNESDAY + timedelta(days=1), 1, "gap"))
+    done = report.refresh()
+    assert done is not None
+    assert done.rebuilt
+    assert {key: row.sessions for key, row in rows_of(report).items()} == {
+        (MONDAY, "acme"): 2,
+        (WEDNESDAY, "acme"): 1,
+        (WEDNESDAY + timedelta(days=1), "acme"): 1,
+    }
+
+
+@pytest.mark.long
+def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport) -> None:
+    spark = report.spark
+    land(report, ("acme", MONDAY, 100, "gap"))
+    assert report.refresh() is not None
+    land(report, ("acme", MONDAY, 300, "gap"), ("acme", TUESDAY, 7, "gap"))
+    land(report, ("acme", TUESDAY, 8, "gap"))
+    at_once = Retention(0, "the test", is_short=True)
+    (plan,) = plan_tables(spark, [OwnedTable("sessions", report.sessions, "clicks@0123456789abcdef")], at_once)
+    assert compact_table(spark, plan, at_once).deleted >= 3
+    done = report.refresh()
+    assert done is not None
+    assert done.rebuilt
+    assert {key: row.sessions for key, row in rows_of(report).items()} == {(MONDAY, "acme"): 2, (TUESDAY, "acme"): 2}
+
+
+FIRST_HOUR = 1_790_000_000_000 // HOUR
+
+
+@pytest.mark.parametrize(
+    ("newest", "now", "hours"),
+    [
+        (-1, 0, KEPT_MS // HOUR),
+        (FIRST_HOUR - 3, 0, 2),
+        (FIRST_HOUR - 3, -1, 1),
+        (FIRST_HOUR - 1, 0, 0),
+        (FIRST_HOUR + 9, 0, 0),
+        (FIRST_HOUR - 3, HOUR - 1, 2),
+    ],
+    ids=["no table", "two hours", "an hour that may be written still", "nothing new", "a clock set back", "this hour"],
+)
+def test_the_hours_that_are_complete(newest: int, now: int, hours: int) -> None:
+    begin, end = complete_hours(newest, FIRST_HOUR * HOUR + SETTLED_AFTER_MS + now)
+    assert (end - begin) // HOUR == hours
+    assert end == FIRST_HOUR * HOUR - (HOUR if now < 0 else 0)
+
+
+def test_a_row_has_no_key_of_a_user() -> None:
+    row = minute_row(Sample(at=FIRST_HOUR * HOUR, key="alice", straggler="key:alice", watermark_ms=NEVER_MS))
+    assert "alice" not in map(str, row.values())
+    assert (row["straggler"], row["watermark"]) == ("key", None)
+    assert mark_row(Mark(kind=MarkKind.CRASH, at=FIRST_HOUR, what="memory", by="olga"))["approved_by"] == "olga"
+
+
+def test_each_hour_is_added_once(spark: SparkSession, tmp_path: Path) -> None:
+    home, table = StreamHome.of(tmp_path, "visits"), str(tmp_path / "stream_history")
+    home.history.mkdir(parents=True)
+    start = FIRST_HOUR * HOUR
+    for hour in range(3):
+        begin = start + hour * HOUR
+        closed = {"gap": 3, "max_events": hour}
+        write_hour(home, hour_name(begin), [Sample(at=begin, lineage="a", batch_id=hour, rows=7, closed=closed)])
+    add_mark(home, Mark(at=start + 9, kind=MarkKind.SAVEPOINT, savepoint="s"))
+    after_two = start + 2 * HOUR + SETTLED_AFTER_MS
+    assert append_history(spark, home, table, after_two) == 3
+    assert append_history(spark, home, table, after_two) == 0
+    assert append_history(spark, home, table, after_two + HOUR) == 1
+    rows = spark.read.format("delta").load(table).orderBy("at").collect()
+    assert [(row.kind, row.batch_id, row.rows) for row in rows] == [
+        ("minute", 0, 7), ("savepoint", None, None), ("minute", 1, 7), ("minute", 2, 7),
+    ]  # fmt: skip
+    assert [row.ended_by_max_events for row in rows] == [0, None, 1, 2]
+    assert {row.date for row in rows} == {rows[0].at.date()}

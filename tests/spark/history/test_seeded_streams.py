@@ -10,24 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
-from sessionizer.control.records.operation_record import Ending, require_no_operation
+from sessionizer.cli.app import app
+from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
-from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending
-from sessionizer.spark.history.history_rows import read_history_rows
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
+from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending, StreamBegun
+from sessionizer.spark.history.history_rows import find_history, read_history_rows
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, SeedDecision
+from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.folder_digest import folder_digest, settled_digest
-from support.expected.landed import plain, table_rows
+from support.expected.landed import landed, plain, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.streams.click_files import write_click_files
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
-from support.streams.stage import Stage
+from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import written_rules
 from support.verbs.reseeded_stream import Killed
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.history_reader import HistoryResults
     from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker
+
 
 HISTORIES = 120
 MOMENT_MS = ORIGIN_MS + 40
@@ -364,3 +369,35 @@ def test_a_stream_starts_over_without_what_it_wrote(
     bring(stage, 1, [everything.live[1]])
     drain(spark, stage)
     assert_landed(stage, expected(everything.came, everything.live[1:], MOMENT_MS))
+
+
+def test_a_stream_that_began_meanwhile_is_not_seeded_over(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
+    write_click_files(stage.feed, files=2)
+    written: dict[str, object] = {}
+
+    def started(*_: object, **__: object) -> SparkSession:
+        """Spark takes minutes to start, and a driver reads all there is in that time."""
+        catch_up(spark, stage)
+        written["home"] = folder_digest(stage.stream_home.root)
+        written["rows"] = landed(stage)
+        return spark
+
+    monkeypatch.setattr("sessionizer.cli.state_commands.course.start_spark", started)
+    where = ("--streams", str(stage.streams), "--home", str(stage.home))
+    command = ["seed", "clicks", "--history", str(stage.feed), "--backfill", "--approve", digest_of(stage), *where]
+    error = CliRunner().invoke(app, command).exception
+    assert isinstance(error, StreamBegun)
+    assert error.lineage == stage.lineage
+    assert read_operations(stage.stream_home) == []
+    assert folder_digest(stage.stream_home.root) == written["home"]
+    assert landed(stage) == written["rows"]
+
+
+def digest_of(stage: Stage) -> str:
+    """The digest that the plan of the seed shows."""
+    spec = stage.spec()
+    past, _ = find_history(str(stage.feed), spec.source, None, None, None)
+    return SeedDecision(stage.name, spec_fingerprint(spec), past, None, BEGINNING, backfill=True, leaves=None).digest

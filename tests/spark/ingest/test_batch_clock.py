@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from sessionizer.fleet.streams import one_stream
 from sessionizer.spark.ingest.guard import BatchClock
 from sessionizer.spark.ingest.source import read_guarded_source, read_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import START_MS, click
+from support.faults.spoiled_streams import CLICKS, DELTA_CLICKS
+from support.processes.driver_process import DriverProcess
+from support.streams.stage import Stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
 
 EPOCH_MS = 1_767_225_600_000
 
@@ -73,3 +82,27 @@ def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: Stream
 def test_a_batch_that_waits_for_an_executor_does_not_fail_for_its_clock(spark: SparkSession) -> None:
     """A query with state waits for a broadcast so many seconds, and then ends. Below 0 it waits as long as it takes."""
     assert int(cast("str", spark.conf.get("spark.sql.broadcastTimeout"))) < 0
+
+
+HOUR_MS = 3_600_000
+USERS, HOURS = 4, 24
+BEGIN_MS = START_MS - HOURS * HOUR_MS
+
+
+@pytest.mark.long
+def test_a_table_of_a_file_for_each_user_is_told_of(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, DELTA_CLICKS)
+    for user in range(USERS):
+        clicks = [click(hour, f"user-{user}", ts=BEGIN_MS + hour * HOUR_MS) for hour in range(HOURS)]
+        write_deltalake(stage.feed, pa.Table.from_pylist(clicks, CLICKS), mode="append")
+    with DriverProcess.start(stage, "a", until="caught-up") as driver:
+        assert driver.wait() == 0, driver.said[-4_000:]
+    late = len(table_rows(stage.table("late_events")))
+    assert late > HOURS
+    told = f"{late} of the first {USERS * HOURS} events"
+    command = f"`sessionizer seed {stage.name} --history source --backfill --start-over`"
+    assert [command in line for line in driver.said.splitlines() if "came late" in line] == [True]
+    view = one_stream(stage.home, stage.streams, stage.name)
+    assert view.late_backlog is not None
+    assert told in view.late_backlog
+    assert view.to_json()["late_backlog"] == view.late_backlog

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
+from sessionizer.core.wire import schema
+from sessionizer.spark.history.read import history_of
+from sessionizer.spark.ingest.guard import REASON, guard
+from sessionizer.spark.ingest.kafka_values.records import parse_records
+from sessionizer.spark.ingest.kafka_values.registry import RegistryClient, find_writers
+from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_class import java_class
+from sessionizer.spark.query.assembly import rules_of
 from sessionizer.stream_spec.document.reader_options import find_options
+from sessionizer.stream_spec.spec_folder import load_stream
+from support.stores.schema_registry import SchemaRegistry
+from support.streams.example_streams import EXAMPLES, NAMES, expected_file, values_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.spark.ingest.kafka_values.registry import Writers
+    from sessionizer.stream_spec.document.source import KafkaSource
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 FILES = "org.apache.spark.sql.execution"
 OF_WRITERS = """
@@ -84,3 +105,76 @@ def test_each_option_has_its_row(spark: SparkSession, source: str) -> None:
     nameless = {name for name in known if not {name, f"{source}.{name}"} & WITHOUT_EFFECT}
     nameless = {name for name in nameless if find_options(name, reader) is None}
     assert not nameless, "say in reader_options.py what a stream does with them"
+
+
+RECORD = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>"
+)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    """The registry of the example in Avro: an older version of its schema, and the one beside the spec."""
+    with SchemaRegistry() as found:
+        for number, file in ((11, "avro_clicks.v1.avsc"), (12, "avro_clicks.avsc")):
+            found.register("clicks-value", number, (EXAMPLES / file).read_text())
+        yield found
+
+
+def writers_of(source: KafkaSource, registry: SchemaRegistry) -> Writers | None:
+    if source.registry is None:
+        return None
+    there = source.registry.model_copy(update={"url": registry.url})
+    return find_writers(RegistryClient(there, source.encoding), source, (), is_final=True)
+
+
+def rows_of(spark: SparkSession, spec: StreamSpec, home: Path, registry: SchemaRegistry) -> DataFrame:
+    """The rows of the example as the stream's source gives them."""
+    source, values = spec.source, values_of(spec.name)
+    if source.format == "files":
+        folder = home / source.path
+        folder.mkdir(parents=True)
+        (folder / "rows").write_bytes(b"\n".join(value or b"" for value in values) + b"\n")
+        return read_source(spark, source, home, spec.rules.max_event_bytes, stream=False)
+    assert source.format == "kafka"
+    came = datetime(2024, 3, 6, tzinfo=UTC)
+    records = [(None, value, source.topic, 0, offset, came, None) for offset, value in enumerate(values)]
+    found = spark.createDataFrame(records, RECORD).coalesce(1)
+    reader = source.value_schema.content if source.value_schema else ""
+    return parse_records(found, source, spec.rules.max_event_bytes, writers_of(source, registry), reader)
+
+
+def made_of(spark: SparkSession, spec: StreamSpec, rows: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Events, refused rows and sessions, as the file beside the spec has them."""
+    guarded = guard(rows, spec)
+    names = guarded.payload.names
+    kept = guarded.rows.select(
+        F.col(schema.KEY).alias("key"), F.col(schema.CLIENT).alias("client"),
+        F.timestamp_millis(schema.CLOCK).alias("at"), F.col(schema.EVENT_ID).alias("event_id"),
+        F.col(schema.CLOSES).alias("closes"), *(F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in names),
+        REASON, F.col("_raw").alias("raw"),
+    ).collect()  # fmt: skip
+    history = history_of(spec, rules_of(spec), guarded)
+    sessions = history.sessions(history.take(None))
+    shown = sessions.select("key", "started_at", "ended_at", "event_count", "close_reason", *spec.measures)
+    return {
+        "events": [plain(row.asDict(), without=(REASON, "raw")) for row in kept if row[REASON] is None],
+        "refused": [plain({"reason": row[REASON], "raw": row["raw"]}) for row in kept if row[REASON] is not None],
+        "sessions": [plain(row.asDict()) for row in shown.orderBy("key", "started_at").collect()],
+    }
+
+
+def plain(row: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The row in JSON's types, without nulls."""
+    told = {name: value for name, value in row.items() if name not in without and value is not None}
+    return {name: value if isinstance(value, bool | int | float | str) else str(value) for name, value in told.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rows_become_the_events_and_sessions_beside_them(
+    spark: SparkSession, registry: SchemaRegistry, tmp_path: Path, name: str
+) -> None:
+    spec = load_stream(EXAMPLES / f"{name}.yaml")
+    rows = rows_of(spark, spec, tmp_path, registry)
+    assert made_of(spark, spec, rows) == json.loads(expected_file(name).read_text(encoding="utf-8"))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import SourceUnreachable
+from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from sessionizer.spark.ingest.kafka_values.registry import SchemaIds
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_demo.feed.rows.kinds import RowKind
 from support.expected.landed import as_landed, is_valid, landed
+from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.schema_registry import SchemaRegistry
 from support.streams.bytes_of_clicks import (
@@ -33,9 +40,12 @@ from support.streams.stage import Stage
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from sessionizer_demo.feed.generator import Row
     from support.processes.kafka_broker import KafkaBroker
     from support.streams.kafka_clicks import Place
+
 
 LOGIN = "ada:secret"
 SUBJECT = "clicks-value"
@@ -132,3 +142,83 @@ def test_protobuf_by_its_descriptor(kafka_broker: KafkaBroker, kafka_topic: str,
         placed = produce(kafka_broker, kafka_topic, [*good, *(bad(rows[0], value) for value in broken)])
         run_to_end(stage, "a")
     assert_landed(stage, kafka_topic, placed, broken)
+
+
+PAGE = REPOSITORY / "docs" / "values.md"
+ROW = re.compile(r"^\| `(.+)` \| `(.+)` \| (?:`(.+)`|refused) \|$", re.MULTILINE)
+LEAST_ROWS = 25
+
+
+def come_as(spark: SparkSession, values: list[tuple[str, str]]) -> list[tuple[str | None, str | None]]:
+    """Read each value of JSON as a column of its type, all in one query."""
+    parsed = [
+        parse_lines(spark.createDataFrame([(f'{{"v":{value}}}',)], "value string"), "json", f"v {kind}", {}, 9_999)
+        .select(F.lit(number).alias("number"), F.expr("cast(v as string) v"), FAULT)
+        for number, (value, kind) in enumerate(values)
+    ]  # fmt: skip
+    rows = parsed[0]
+    for each in parsed[1:]:
+        rows = rows.unionAll(each)
+    return [(row["v"], row[FAULT]) for row in sorted(rows.collect(), key=lambda row: int(row["number"]))]
+
+
+def test_each_row_of_the_page(spark: SparkSession) -> None:
+    found = ROW.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(found) > LEAST_ROWS
+    wanted = [(text, None) if text else (None, "wrong_type") for _, _, text in found]
+    came = come_as(spark, [(value, kind) for value, kind, _ in found])
+    assert {row[:2]: each for row, each in zip(found, came, strict=True)} == {
+        row[:2]: each for row, each in zip(found, wanted, strict=True)
+    }
+
+
+def test_of_two_fields_of_one_name_the_last_counts(spark: SparkSession) -> None:
+    lines = ['{"v":1,"v":2}', '{"v":3,"v":null}', '{"V":1}']
+    rows = parse_lines(spark.createDataFrame([(line,) for line in lines], "value string"), "json", "v int", {}, 99)
+    assert {row["_raw"]: row["v"] for row in rows.collect()} == dict(zip(lines, [2, None, None], strict=True))
+
+
+PIECES = [
+    "\\",
+    "\\\\",
+    "u",
+    '"',
+    "ud83d",
+    "a",
+    "é",
+    "\U0001f600",
+    "\ud83d",
+    "\ud83e",
+    "\ude00",
+    "\udfff",
+    "\ud800",
+    "\n",
+]
+TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=200, max_size=200)
+
+
+def has_half_a_character(line: str) -> bool:
+    """Tell what Python's reader of JSON finds."""
+    return any("\ud800" <= letter <= "\udfff" for letter in json.loads(line)["key"])
+
+
+@settings(
+    max_examples=3,
+    derandomize=True,
+    phases=[Phase.generate],
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(texts=TEXTS)
+def test_those_lines_are_refused_in_which_python_finds_half_a_character(spark: SparkSession, texts: list[str]) -> None:
+    lines = [json.dumps({"key": text}) for text in texts]
+    lines += [line.replace("\\ud", "\\uD") for line in lines]
+    rows = parse_lines(spark.createDataFrame([(line,) for line in lines], "value string"), "json", "key string", {}, 99)
+    wanted = {line: "invalid_utf8" if has_half_a_character(line) else None for line in lines}
+    assert {row["_raw"]: row[FAULT] for row in rows.collect()} == wanted
+
+
+def test_a_long_line_of_escapes_ends_no_task(spark: SparkSession) -> None:
+    line = json.dumps({"key": "\U0001f600" * 40_000})
+    rows = parse_lines(spark.createDataFrame([(line,)], "value string"), "json", "key string", {}, 1_000_000)
+    assert [row[FAULT] for row in rows.collect()] == [None]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import suppress
 from shutil import copyfile
 from types import SimpleNamespace
@@ -19,6 +22,12 @@ from sessionizer.spark.internals import delta_append, delta_log, kafka_admin, pl
 from sessionizer.spark.internals import java_errors as own_jvm
 from sessionizer.spark.internals import state_server as state_socket
 from sessionizer.spark.internals.java_errors import JavaError
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.places import opened
+from support.processes.driver_process import run_to_end
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pyspark.sql import DataFrame, SparkSession
+
 
 ABSURD = 2**62
 
@@ -227,3 +237,73 @@ def test_a_plain_spark_knows_its_transactions_from_checkpoints_and_commits(
 def test_the_jvm_of_a_program_is_found(spark: SparkSession) -> None:
     jvm = cast("Any", spark.sparkContext._jvm)
     assert jvm_of_this_process() == jvm.java.lang.ProcessHandle.current().pid()
+
+
+def test_a_stream_goes_on_the_other_way(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = clicks_spec()
+    spec["measures"] = {"spent": "coalesce(sum(amount) filter (where page = '/cart'), 0.0)", "pages": "count(page)"}
+    stage = Stage.set_up(tmp_path, spec)
+    for number, plain in enumerate("01"):
+        monkeypatch.setenv(PLAIN_SPARK, plain)
+        clicks = [line(number * 10 + second, "ann") for second in range(3)]
+        ended = line(number * 10, f"user-{number}", type="logout")
+        bad = line(0, ts=2**62, user_id=None)
+        (stage.feed / f"{number}.json").write_bytes(b"\n".join([*clicks, ended, bad]))
+        catch_up(spark, stage)
+    drain(spark, stage)
+    found = {
+        row["key"]: (row["event_count"], row["spent"], row["pages"]) for row in table_rows(stage.table("sessions"))
+    }
+    assert found == {"ann": (6, 9.0, 6)} | {f"user-{number}": (1, 1.5, 1) for number in range(2)}
+    assert len(table_rows(stage.table("quarantine"))) == 2
+    assert table_rows(stage.table("late_events")) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turns", ["010", "101"])
+def test_drivers_take_up_a_checkpoint_of_the_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: str
+) -> None:
+    """Hadoop's checksums are beside the files of the one way, and not beside those of the other."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    checked: dict[str, tuple[str, bool]] = {}
+    for number, plain in enumerate(turns):
+        monkeypatch.setenv(PLAIN_SPARK, plain)
+        (stage.feed / f"{number}.json").write_bytes(line(number * 10, "ann"))
+        run_to_end(stage, f"turn-{number}", "drained" if number == len(turns) - 1 else "caught-up")
+        for offsets in (file for file in opened(stage.checkpoint / "offsets").iterdir() if file.name.isdecimal()):
+            checked.setdefault(offsets.name, (plain, offsets.with_name(f".{offsets.name}.crc").exists()))
+    assert set(checked.values()) == {("0", True), ("1", False)}
+    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]
+
+
+PROGRAM = """
+import os
+from pyspark.sql import SparkSession
+from sessionizer.spark.internals.task_counts import records_of_stage
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.port", "0").config("spark.ui.enabled", "true")
+spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+os.environ["SESSIONIZER_PLAIN_SPARK"] = "1"
+while records_of_stage(spark, 0) is None:  # the pages take longer than a driver's patience to answer the first time
+    if spark.sparkContext.statusTracker().getStageInfo(0) is None:
+        spark.range(1).collect()
+first = 1 + max(stage for stage in range(9) if spark.sparkContext.statusTracker().getStageInfo(stage))
+spark.range(1000).repartition(2).write.format("noop").mode("overwrite").save()
+found = {}
+for plain in "01":
+    os.environ["SESSIONIZER_PLAIN_SPARK"] = plain
+    found[plain] = [records_of_stage(spark, stage) for stage in range(first, first + 3)]
+assert found["0"] == found["1"], found
+assert sum(1000 in known for known in found["1"] if known) >= 2, found
+print(records_of_stage(spark, 1_000_000))
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_both_ways_count_alike() -> None:
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "None"

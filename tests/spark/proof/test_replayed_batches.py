@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import list_committed_batches
+from sessionizer.checkpoint.batch_logs import list_committed_batches, read_last_commit
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import NothingToProve
+from sessionizer.errors import NothingToProve, ReplayDiffers
+from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.proof.prove import ProofRequest, prove_by_replay
@@ -18,12 +20,17 @@ from sessionizer.spark.proof.tables import add_to_proof_table
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.state.proof.comparison import DifferenceKind
 from sessionizer.state.proof.result import ProofVerdict
+from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.folder_digest import folder_digest
 from support.faults.bad_clicks import line
+from support.faults.patched_release import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
 from support.places import opened
+from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up
-from support.streams.click_files import write_click_files
+from support.streams.click_files import known_rows, write_click_files
+from support.streams.kafka_clicks import kafka_spec, produce
+from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.state.proof.result import Proof
+    from support.processes.kafka_broker import KafkaBroker
+
 
 MEASURES = {"spent": "sum(amount)", "pages": "count(page)"}
 FLOOR_MS = 1_750_000_030_000
@@ -173,3 +182,213 @@ def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, st
         assert shorter.verdict is ProofVerdict.EQUAL
     finally:
         (tmp_path / newest.name).rename(newest)
+
+
+def caught_up(spark: SparkSession, stage: Stage) -> Stage:
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage
+
+
+def proved_of_special_recordings(spark: SparkSession, stage: Stage, **asked: Any) -> Proof:
+    return prove_by_replay(spark, stage.stream_home, stage.spec(), ProofRequest(**asked))
+
+
+def assert_equal(proof: Proof) -> None:
+    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
+    assert proof.tables[0].identical > 0
+
+
+@pytest.mark.long
+def test_batches_of_a_topic(spark: SparkSession, kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, kafka_spec(kafka_broker.bootstrap_servers, kafka_topic))
+    rows = known_rows(900)
+    produce(kafka_broker, kafka_topic, rows[:600])
+    caught_up(spark, stage)
+    produce(kafka_broker, kafka_topic, rows[600:])
+    caught_up(spark, stage)
+    produce(kafka_broker, kafka_topic, known_rows(50))  # that no batch has read: nor does a replay
+    proof = proved_of_special_recordings(spark, stage, batches=50)
+    assert_equal(proof)
+    assert proof.events + 200 >= len(rows)
+    assert proof.events < len(rows)
+
+
+@pytest.mark.long
+def test_batches_on_an_arrival_clock(spark: SparkSession, tmp_path: Path) -> None:
+    spec = clicks_spec(time_mode="processing_time", idle_after=None, gap_timeout="2 seconds", max_events=20)
+    stage = Stage.set_up(tmp_path, spec)
+    write_click_files(stage.feed, 6, rate=12)
+    assert_equal(proved_of_special_recordings(spark, caught_up(spark, stage), batches=50))
+
+
+@pytest.mark.long
+def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 5, rate=12)
+    uris = tuple(f"file:{file}" for file in sorted(stage.feed.iterdir())[2:3])
+    assert stage.lineage
+    out = ExcludedRanges((ExcludedRange("one", files=uris),))
+    EXCLUDED_RANGES_FILE.of(stage.stream_home, stage.lineage).write(out)
+    proof = proved_of_special_recordings(spark, caught_up(spark, stage), batches=50)
+    assert_equal(proof)
+    refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'left_out'").count()
+    assert proof.tables[2].identical >= refused > 0
+
+
+@pytest.mark.long
+def test_a_batch_of_which_rows_are_gone_is_left_out_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 5, rate=12)
+    caught_up(spark, stage)
+    newest = read_last_commit(stage.checkpoint)
+    sessions = DeltaTable.forPath(spark, str(stage.table("sessions")))
+    first = sessions.toDF().where(f"batch_id = {newest}").first()
+    assert first is not None
+    sessions.delete(f"session_id = '{first.session_id}'")
+    proof = proved_of_special_recordings(spark, stage, batches=3)
+    assert_equal(proof)
+    (note,) = proof.notes
+    assert note.startswith(f"sessions: batches {newest} ")
+
+
+@pytest.mark.long
+def test_a_replay_takes_no_file_away(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark removes a batch's files when it begins the next one: those of the newest batch are there."""
+    spec = clicks_spec()
+    spec["source"]["options"] |= {"cleanSource": "delete"}
+    stage = Stage.set_up(tmp_path, spec)
+    write_click_files(stage.feed, 5, rate=12)
+    caught_up(spark, stage)
+    there = sorted(file.name for file in stage.feed.iterdir())
+    proof = proved_of_special_recordings(spark, stage, batches=50)
+    assert proof.verdict is ProofVerdict.EQUAL
+    assert proof.notes, "the files of the batches before are gone"
+    assert sorted(file.name for file in stage.feed.iterdir()) == there
+
+
+def migrated_spec(stage: Stage, migration: dict[str, Any], **mapping: str) -> StreamSpec:
+    document = document_of(stage.spec())
+    document["mapping"] |= mapping
+    return StreamSpec.model_validate({**document, "migrations": [{"id": "one", **migration}]})
+
+
+@pytest.mark.long
+def test_open_events_that_a_migration_leaves_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    """The fork is seeded, and its batches have other numbers: all the same each row comes out."""
+    stage = Stage.set_up(tmp_path, clicks_spec() | {"measures": {"spent": "sum(amount)"}})
+    write_click_files(stage.feed, 6, rate=12)
+    caught_up(spark, stage)
+    spec = migrated_spec(stage, {"columns": {"page": "page"}})
+    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    assert proof.holds, list(proof.lines())
+    sessions = proof.tables[0]
+    assert sessions.identical > 0
+    assert {each.difference.columns for each in sessions.differences} <= {("batch_id",)}
+    assert all(not table.differences for table in proof.tables[1:])
+
+
+@pytest.mark.long
+def test_open_events_that_move_to_another_key(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 6, rate=12)
+    caught_up(spark, stage)
+    spec = migrated_spec(stage, {"key": "upper(key)"}, key="upper(user_id)")
+    proof = prove_by_replay(spark, stage.stream_home, spec, ProofRequest(batches=3))
+    assert proof.verdict is ProofVerdict.EXPLAINED, list(proof.lines())
+    sessions = proof.tables[0]
+    new = [each.difference for each in sessions.differences if each.difference.kind is DifferenceKind.ONLY_NEW]
+    assert sum(each.rows for each in new) > 0
+    assert all(str(sample.new["key"]).isupper() for each in new for sample in each.samples if sample.new)
+
+
+@pytest.mark.long
+def test_a_running_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(idle_after="2 seconds"))
+    files = sorted(write_click_files(stage.root, 9, rate=12))
+
+    def feed(names: list[str]) -> None:
+        for name in names:
+            (stage.root / name).rename(stage.feed / name)
+
+    feed(files[:4])
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(
+            lambda: bool(stage.lineage) and len(list_committed_batches(stage.checkpoint)) >= 6, "six batches"
+        )
+        feed(files[4:])
+        before = read_last_commit(stage.checkpoint)
+        proof = proved_of_special_recordings(spark, stage, batches=5)
+        driver.wait_for(lambda: (read_last_commit(stage.checkpoint) or 0) > (before or 0), "going on")
+        assert not driver.ended
+    assert proof.verdict is ProofVerdict.EQUAL, list(proof.lines())
+
+
+UNPACK: Final = "spark/sinks/unpack.py"
+ROWS: Final = "                    yield shape.rows(rows, origin)\n"
+BAD: Final = {
+    "drops rows": Patch(UNPACK, ROWS, ROWS.replace("rows,", "rows.slice(1),")),
+    "doubles rows": Patch(UNPACK, ROWS, ROWS + ROWS),
+    "cuts elsewhere": CUTS_ELSEWHERE,
+    "rounds a measure": Patch(
+        "spark/sinks/guarded_aggregates.py",
+        "        return _drop_impossible_years(found)\n",
+        "        return _drop_impossible_years(found).withColumn('spent', F.round('spent', 0))\n",
+    ),
+    "takes another key": Patch(
+        "spark/ingest/guard.py",
+        '        optional(mapping.key, "string").alias(schema.KEY),\n',
+        '        F.substring(optional(mapping.key, "string"), 1, 2).alias(schema.KEY),\n',
+    ),
+    "dies at batch 3": Patch(
+        "spark/sinks/write.py",
+        "        emitted.persist(StorageLevel.DISK_ONLY)\n",
+        "        emitted.persist(StorageLevel.DISK_ONLY)\n        assert batch_id != 3, 'no'\n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def stage_of_bad_releases_replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    spec = clicks_spec(1) | {"measures": {"spent": "sum(amount)"}}
+    stage = Stage.set_up(tmp_path_factory.mktemp("released"), spec)
+    write_click_files(stage.feed, 6, rate=12)
+    return streamed(spark, stage)
+
+
+def streamed(spark: SparkSession, stage: Stage) -> Stage:
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_release_does_not_pass(stage_of_bad_releases_replayed: Stage, tmp_path: Path, kind: str) -> None:
+    code, told = prove_with(release_with(BAD[kind], tmp_path), stage_of_bad_releases_replayed)
+    assert code == ReplayDiffers.exit_code
+    if kind == "dies at batch 3":
+        assert (told["verdict"], told["died"]["batch_id"]) == ("died", 3)
+        return
+    assert told["verdict"] == "unexplained"
+    assert told["unexplained"] > 0
+    found = {(each["difference"]["kind"], *each["difference"]["columns"]) for each in told["tables"][0]["differences"]}
+    if kind == "rounds a measure":
+        assert found == {("columns_differ", "spent")}
+    else:
+        assert {"drops rows": ("only_old",), "doubles rows": ("only_new",)}.get(kind, ("only_new",)) in found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_000)
+def test_a_refactoring_over_a_million_events_passes(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path / "many", many_clicks_spec(maxFilesPerTrigger="1"))
+    write_many_clicks(stage.feed, 1_200_000, files=12)
+    streamed(spark, stage)
+    code, told = prove_with(release_with(REFACTORING, tmp_path), stage, "--batches", "40", within_s=2_400)
+    assert (code, told["verdict"], told["unexplained"]) == (0, "equal", 0)
+    assert told["events"] >= 1_000_000
+    sessions = told["tables"][0]
+    assert sessions["old"] == sessions["new"] == sessions["identical"] > 100_000

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql.types import LongType, StructField, StructType
 
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import write_operation
-from sessionizer.errors import DataAway, RowsGone
+from sessionizer.errors import DataAway, InvalidSpec, RowsGone, TableOwned
 from sessionizer.home.data_files import remove_tree
-from sessionizer.spark.internals.delta_append import Transaction
+from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_log import table_property
+from sessionizer.spark.sinks.table_shapes import TableShape
+from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
 from sessionizer.spark.state.restores import table_rows
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes, delete_rows
 from sessionizer.state.lineages.path import BatchRange, Segment
@@ -21,9 +26,11 @@ from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
 
 ROWS = [
     ("before", 3, "2026-11-20"),
@@ -172,3 +179,100 @@ def test_rows_of_a_lineage_that_the_home_does_not_know_leave(spark: SparkSession
     assert counted.by_day == {"2026-11-22": 2, "2026-11-23": 1, "2026-11-24": 1}
     delete_rows(spark, table, BACK, "restore 0815", lambda: None)
     assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+
+
+OURS, THEIRS = "clicks@0123456789abcdef", "clicks@fedcba9876543210"
+COLUMNS = StructType([StructField("date", LongType())])
+
+
+@pytest.fixture
+def table_of_table_owner(spark: SparkSession, tmp_path: Path) -> str:
+    """One that was made before tables had owners."""
+    ensure_table(spark, TableShape("sessions", "", COLUMNS), str(tmp_path / "its folder"))
+    return str(tmp_path / "its folder")
+
+
+def write(spark: SparkSession, table: str, lineage: str) -> None:
+    append_once(spark.createDataFrame([(1,)], COLUMNS), table, Transaction(lineage, 0), lambda: None)
+
+
+def test_a_table_is_made_with_its_owner(spark: SparkSession, tmp_path: Path) -> None:
+    location = str(tmp_path)
+    claim_tables(spark, {"sessions": location}, OURS, ())
+    ensure_table(spark, TableShape("sessions", "", COLUMNS), location, OURS)
+    require_ours(spark, {"sessions": location}, OURS)
+    claim_tables(spark, {"sessions": location}, OURS, ())
+    with pytest.raises(TableOwned, match=f"{location} .* {OURS}, not to {THEIRS}"):
+        claim_tables(spark, {"sessions": location}, THEIRS, ())
+
+
+def test_one_that_nobody_or_we_alone_wrote_is_claimed_once(spark: SparkSession, table_of_table_owner: str) -> None:
+    write(spark, table_of_table_owner, "ours")
+    for _ in range(2):
+        claim_tables(spark, {"sessions": table_of_table_owner}, OURS, {"ours", "older"})
+    assert table_property(spark, table_of_table_owner, OWNER) == OURS
+    assert spark.read.format("delta").load(table_of_table_owner).count() == 1
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{table_of_table_owner}`").count() == 3
+
+
+def test_one_that_a_stranger_wrote_is_refused_and_no_other_claimed(
+    spark: SparkSession, table_of_table_owner: str, tmp_path: Path
+) -> None:
+    write(spark, table_of_table_owner, "theirs")
+    free = str(tmp_path / "free")
+    ensure_table(spark, TableShape("quarantine", "", COLUMNS), free)
+    with pytest.raises(TableOwned, match="of lineage theirs"):
+        claim_tables(spark, {"quarantine": free, "sessions": table_of_table_owner}, OURS, {"ours"})
+    assert table_property(spark, free, OWNER) is None
+
+
+EDITS = (
+    ("tinyint", "smallint"), ("smallint", "int"), ("int", "bigint"), ("int", "double"), ("int", "decimal(20,0)"),
+    ("bigint", "int"), ("bigint", "double"), ("bigint", "string"), ("float", "double"), ("double", "float"),
+    ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(12,4)"), ("decimal(10,2)", "decimal(8,2)"),
+    ("string", "int"), ("boolean", "int"), ("date", "timestamp"), ("date", "timestamp_ntz"), ("timestamp", "string"),
+    ("array<int>", "array<bigint>"), ("array<bigint>", "array<int>"), ("struct<a:int>", "struct<a:bigint>"),
+    ("struct<a:int>", "struct<a:int,b:int>"), ("struct<a:int,b:int>", "struct<a:int>"),
+    ("map<string,int>", "map<string,bigint>"), ("binary", "string"), ("int", "int"),
+)  # fmt: skip
+"""The type that the table has, and the one that the spec gives now."""
+
+
+def shape(*columns: str) -> TableShape:
+    fields = StructType.fromDDL(", ".join(("date date", *columns)))
+    assert isinstance(fields, StructType)
+    return TableShape("visits", "Visits.", fields)
+
+
+@pytest.mark.parametrize("widening", ["false", pytest.param("true", marks=pytest.mark.long)])
+def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, widening: str
+) -> None:
+    location = str(tmp_path / "visits")
+    ensure_table(spark, shape(*(f"c{number} {before}" for number, (before, _) in enumerate(EDITS))), location)
+    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('delta.enableTypeWidening' = '{widening}')")
+
+    def commits() -> int:
+        return len(list((tmp_path / "visits" / "_delta_log").glob("*.json")))
+
+    for number, (before, now) in enumerate(EDITS):
+        edited = shape(f"c{number} {now}")
+        planned = _verdict(partial(require_tables_fit, spark, [edited], {"visits": location}))
+        before_run = commits()
+        done = _verdict(partial(ensure_table, spark, edited, location))
+        assert planned == done, (before, now, widening)
+        if done is not None:
+            assert commits() == before_run, "a refusal writes nothing"
+        else:
+            spark.createDataFrame([], edited.columns).write.format("delta").mode("append").save(location)
+    kept = spark.read.format("delta").load(location).schema
+    assert kept["c2"].dataType.simpleString() == ("int" if widening == "false" else "bigint")
+
+
+def _verdict(attempt: Callable[[], object]) -> str | None:
+    """Return the field that is refused, if one is."""
+    try:
+        attempt()
+    except InvalidSpec as error:
+        return error.field
+    return None

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit, read_planned_batch
+from sessionizer.checkpoint.names import EVENTS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.state.group_logs import FirstLog, keep_logs
 from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.state_transfer import LineageStep
+from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.places import opened
 from support.processes.in_process import catch_up, drain
-from support.streams.changing_stream import sessions_defined, sessions_in
-from support.streams.click_files import write_click_files
+from support.streams.brought_rows import brought_to_delta, brought_to_kafka
+from support.streams.changing_stream import (
+    conflicts_defined,
+    conflicts_in,
+    late_defined,
+    late_in,
+    sessions_defined,
+    sessions_in,
+)
+from support.streams.click_files import known_rows, write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.streams.strategies import examples_of, logs
+from support.streams.strategies import ALL_MODES, examples_of, logs
 from support.verbs.reseeded_stream import reseed, tell_reseeded
 
 if TYPE_CHECKING:
@@ -35,6 +47,10 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.state.open_events import KeptState
+    from support.processes.kafka_broker import KafkaBroker
+    from support.streams.brought_rows import Brought
+    from support.streams.strategies import Log
+
 
 BEFORE_IT_COUNTS = (LineageStep.MADE, LineageStep.SEEDED, LineageStep.POSITIONED, LineageStep.RECORDED)
 
@@ -133,3 +149,92 @@ def test_a_batch_that_is_half_written_is_finished_first(spark: SparkSession, hal
     assert half_read.lineage == before
     catch_up(spark, half_read)
     assert landed(half_read) == expected
+
+
+ROWS = 600
+PARTS = 3
+
+
+@pytest.fixture
+def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> Brought:
+    return brought_to_kafka(kafka_broker, kafka_topic)
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Brought:
+    return brought_to_delta(spark, tmp_path)
+
+
+def stream_of(source: dict[str, Any], root: Path) -> Stage:
+    """A stream over the source, which has not read anything yet."""
+    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["kafka", "delta"])
+def test_the_source_goes_on_where_it_stood(
+    spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    source, bring = request.getfixturevalue(kind)
+    moved, steady = stream_of(source, tmp_path / "moved"), stream_of(source, tmp_path / "steady")
+    rows = known_rows(ROWS)
+    size = ROWS // PARTS
+    for part in range(PARTS):
+        bring(rows[part * size : (part + 1) * size])
+        if part:
+            before = read_planned_batch(moved.checkpoint, read_last_commit(moved.checkpoint) or 0).ends[EVENTS]
+            moved.write_spec({**clicks_spec(), "source": source, "key_groups": 4 + part})
+            reseed(spark, moved, partitions=1 + part)
+            assert read_planned_batch(moved.checkpoint, 0).ends[EVENTS] == before
+        for stage in (moved, steady):
+            catch_up(spark, stage)
+    for stage in (moved, steady):
+        drain(spark, stage)
+    expected = landed(steady)
+    assert expected.sessions
+    assert expected.late
+    assert landed(moved) == expected
+
+
+OF_EACH_MODE = 2
+
+
+def rich_logs(mode: Clock, count: int) -> list[Log]:
+    """Logs of many events in several batches, among which ids repeat."""
+    found = [log for log in examples_of(logs([mode], drained=True), 300) if is_rich(log)]
+    assert len(found) >= count
+    return found[:count]
+
+
+def is_rich(log: Log) -> bool:
+    events = [event for batch in log.batches for event in batch.events]
+    ids = {(event.key, event.event_id) for event in events}
+    return len(events) >= 20 and len(events) - len(ids) >= 5 and len(log.batches) >= 7
+
+
+NUMBERS = [(0, 2), *((number, 4) for number in range(OF_EACH_MODE))]
+"""Which log, and how many drivers go through it, each but the first in a lineage that was seeded."""
+QUICK = (Clock.EVENT_TIME, 0, 2)
+"""What runs in `make test`."""
+CASES = [
+    pytest.param(mode, *number, marks=() if (mode, *number) == QUICK else pytest.mark.long)
+    for mode in ALL_MODES
+    for number in NUMBERS
+]
+
+
+@pytest.mark.parametrize(("mode", "number", "drivers"), CASES)
+def test_a_stream_that_was_reseeded_equals_the_definition(
+    spark: SparkSession, tmp_path: Path, mode: Clock, number: int, drivers: int
+) -> None:
+    log = rich_logs(mode, OF_EACH_MODE)[number]
+    told = tell_reseeded(spark, log, seed=number, drivers=drivers, root=tmp_path)
+    outcome = told.outcome()
+    assert len(told.editions) == drivers
+    assert not outcome.open_events, "the last batch drains"
+    assert sessions_in(told) == sessions_defined(told, outcome)
+    assert late_in(told) == late_defined(outcome)
+    assert conflicts_in(told) == conflicts_defined(outcome)

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.execution import execute
+from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
-from sessionizer.errors import EngineChanged, NotAccepted
+from sessionizer.control.records.process_records import request_stop
+from sessionizer.errors import (
+    EngineChanged,
+    LeaseHeld,
+    NotAccepted,
+    OperationPending,
+    PlanChanged,
+    ReplayDiffers,
+    StreamMovedOn,
+)
+from sessionizer.home.data_files import list_names
 from sessionizer.lineage.fingerprint import (
     DELTA,
     FINGERPRINT_FILE,
     SPARK,
     present_fingerprint,
+    read_fingerprint,
     require_same_engine,
     write_fingerprint,
 )
+from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.state.lineages.origin import lineage_before
-from support.expected.landed import table_rows
+from sessionizer.state.proof.page import list_kept_pages
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined, assert_landed, batches_of, table_rows
 from support.faults.bad_clicks import line
-from support.places import opened
+from support.faults.patched_release import CUTS_ELSEWHERE, release_with, type_with
+from support.places import REPOSITORY, opened
+from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.typed_verbs import approved
 
@@ -122,3 +143,83 @@ def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spa
     drain(spark, stage)
     (session,) = table_rows(stage.table("sessions"))
     assert session["event_count"] == 2, "the event before the upgrade and the one after it"
+
+
+def names_read(stage: Stage) -> set[str]:
+    return {name for batch in CheckpointLog(stage.checkpoint).committed() for name in batch.files}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_bad_release_is_not_activated(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path / "released", clicks_spec(idle_after=None))
+    clicks = write_click_files(tmp_path / "clicks", 7, rate=12)
+    files = sorted((tmp_path / "clicks").iterdir())
+    stage.bring(files[:5])
+    run_to_end(stage, "first", until="caught-up")
+    home, before = stage.stream_home, stage.lineage
+    release = release_with(CUTS_ELSEWHERE, tmp_path / "release")
+    with DriverProcess.start(stage, "old", until="stopped") as driver:
+        shown = type_with(release, "upgrade", stage, "--prove", "--json")
+        plan = json.loads(shown.stdout)
+        assert (plan["possible"], plan["steps"][0]) == (True, "Prove")
+
+        ended = type_with(release, "upgrade", stage, "--prove", "--approve", plan["digest"])
+        assert ended.returncode == ReplayDiffers.exit_code, ended.stderr[-4_000:]
+        assert (stage.lineage, read_operations(home), read_desired(home).state) == (before, [], DesiredState.RUNNING)
+        (page,) = list_kept_pages(home)
+        assert "unexplained" in (home.control / "proofs" / f"{page}.html").read_text()
+        assert list(opened(home.proofs).iterdir()) == []
+        assert not driver.ended
+
+        stage.bring(files[5:])
+        driver.wait_for(lambda: names_read(stage) >= {file.name for file in files}, "reading on")
+        request_stop(home, driver.uid, "the test is over")
+        assert driver.wait() == 0
+    assert read_fingerprint(home, str(before)).code == present_fingerprint().code
+    run_to_end(stage, "last")
+    assert_as_defined(stage, clicks)
+
+
+REFUSED = {error.exit_code for error in (OperationPending, StreamMovedOn, PlanChanged, LeaseHeld)}
+
+
+def upgrade(stage: Stage, *flags: str) -> tuple[int, str]:
+    ended = type_with(REPOSITORY, "upgrade", stage, *flags)
+    return ended.returncode, ended.stdout
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_one_of_two_plans_is_carried_out(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path / "two", clicks_spec())
+    files = write_click_files(tmp_path / "clicks", 4, rate=12)
+    clicks = sorted((tmp_path / "clicks").iterdir())
+    stage.bring(clicks[:2])
+    run_to_end(stage, "first", until="caught-up")
+    home, before = stage.stream_home, str(stage.lineage)
+    stage.write_spec({**clicks_spec(), "trigger_interval": "2 seconds"})
+    kinds = ((), ("--new-lineage",))
+    digests = [json.loads(upgrade(stage, *kind, "--json")[1])["digest"] for kind in kinds]
+    with ThreadPoolExecutor() as users:
+        running = [
+            users.submit(upgrade, stage, *kind, "--approve", digest)
+            for kind, digest in zip(kinds, digests, strict=True)
+        ]
+        codes = [each.result()[0] for each in running]
+    assert 0 in codes
+    assert set(codes) - {0} < REFUSED
+    (done,) = (record for record in read_operations(home) if record.outcome is Ending.DONE)
+    assert stage.lineage == done.lineage_to
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert set(list_names(home.lineages)) == {before, done.lineage_to}, "nothing is left of the other"
+    record = SPEC_FILE.of(home, str(stage.lineage)).require()
+    assert record is not None
+    assert record.document == document_of(stage.spec())
+
+    stage.bring(clicks[2:])
+    run_to_end(stage, "last")
+    batches = CheckpointLog(home.checkpoint(before)).committed()
+    if stage.lineage != before:
+        batches += CheckpointLog(stage.checkpoint).committed()[1:]
+    assert_landed(stage, batches_of(batches, files), [row for name in sorted(files) for row in files[name]])

@@ -13,6 +13,7 @@ from sessionizer.cli.app import app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TREE: Final = typer.main.get_command(app)
 COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")
 
 
@@ -23,7 +24,7 @@ def commands_in(remedy: str) -> list[list[str]]:
 
 def faults(words: list[str]) -> Iterator[str]:
     """The words of a command line that name no command and no option of it, and the arguments that it lacks."""
-    command: Any = typer.main.get_command(app)
+    command: Any = TREE
     rest = list(words[2:] if words[:1] == ["--control"] else words)
     while hasattr(command, "commands") and rest:
         found = command.commands.get(rest[0])

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
+from typing import Any
 
+import numpy as np
 import pytest
 
+from sessionizer_bench.data.live import EVENTS_PER_SECOND, EVENTS_PER_VISIT, TIMEOUT_S, events_of
 from sessionizer_bench.live_savepoints import AS_IT_IS, lines
+from sessionizer_bench.measuring.event_log import BATCH
+from sessionizer_bench.measuring.executor_shares import STATE_ROWS, furthest_from_even, open_of_partition, shares
+from sessionizer_bench.measuring.latency import latencies
 from sessionizer_bench.measuring.live_batches import Span, Taken, p95, p95_of_period, quantile
+from sessionizer_bench.reporting.tables import document, latency
+from sessionizer_bench.workloads import LATENCY, OURS, SESSION_WINDOW
 
 BATCHES = [Span(start, start + took) for start, took in ((0, 100), (1000, 100), (2000, 300), (3000, 400), (4000, 100))]
 TAKEN = Taken.of(BATCHES, [Span(0, 1500), Span(3900, 4050)], [(AS_IT_IS, Span(2200, 3010))], [50.0])
@@ -42,3 +51,91 @@ def test_a_quantile_is_a_value_that_was_measured() -> None:
 @pytest.mark.parametrize(("share", "expected"), [(0.01, 100), (0.04, 100), (0.06, 300), (0.5, 300)])
 def test_few_batches_beside_a_savepoint_do_not_move_the_p95_of_a_long_period(share: float, expected: int) -> None:
     assert p95_of_period([100] * 10, [300] * 3, share) == expected
+
+
+def job(batch: int, *stages: int) -> dict[str, Any]:
+    return {"Event": "SparkListenerJobStart", "Properties": {BATCH: str(batch)}, "Stage IDs": list(stages)}
+
+
+def task(stage: int, executor: str, partition: int, state_rows: int | None = None) -> dict[str, Any]:
+    metrics = {
+        "Executor Run Time": 10,
+        "Shuffle Read Metrics": {"Remote Bytes Read": 1, "Local Bytes Read": 2},
+        "Shuffle Write Metrics": {"Shuffle Bytes Written": 5},
+    }
+    accumulables = [] if state_rows is None else [{"Name": STATE_ROWS, "Update": str(state_rows)}]
+    info = {"Executor ID": executor, "Partition ID": partition, "Accumulables": accumulables}
+    return {"Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task Info": info, "Task Metrics": metrics}
+
+
+LOG: list[dict[str, Any]] = [
+    *({"Event": "SparkListenerExecutorAdded", "Executor ID": number} for number in "012"),
+    {"Event": "SparkListenerJobStart", "Properties": None, "Stage IDs": [0]},
+    task(0, "0", 0),
+    job(0, 1),
+    task(1, "0", 0, state_rows=7),
+    job(1, 2),
+    task(2, "0", 0, state_rows=8),
+    task(2, "1", 1, state_rows=3),
+    job(2, 3),
+    task(3, "1", 0, state_rows=9),
+    task(3, "1", 1, state_rows=4),
+]
+
+
+def test_only_tasks_of_the_batches_that_count_are_counted_and_an_idle_executor_is_one() -> None:
+    found = shares(LOG, 1, [10, 20], 2).shares
+    assert {executor: share.tasks for executor, share in found.items()} == {"0": 1, "1": 3, "2": 0}
+    assert (found["1"].shuffle_read_bytes, found["1"].shuffle_written_bytes, found["1"].run_ms) == (9, 15, 30)
+
+
+def test_the_state_is_where_its_last_task_was() -> None:
+    reading = shares(LOG, 1, [10, 20], 2)
+    assert reading.stateful_moves == 1
+    share = reading.shares["1"]
+    assert (share.state_partitions, share.state_rows, share.open_sessions) == (2, 13, 30)
+    assert reading.shares["0"].state_partitions == 0
+
+
+@pytest.mark.parametrize(("partitions", "most"), [(4, 4), (8, 2), (5, 5), (200, 2)])
+def test_groups_are_spread_over_partitions_as_spark_does(partitions: int, most: int) -> None:
+    found = open_of_partition([1] * 16, partitions)
+    assert (len(found), sum(found.values()), max(found.values())) == (partitions, 16, most)
+
+
+def test_how_uneven_shares_are() -> None:
+    assert furthest_from_even([10, 10, 13]) == pytest.approx(2 / 11)
+    assert furthest_from_even([0, 0]) == 0
+
+
+def test_a_live_feed_has_so_many_events_a_second_once_it_has_filled() -> None:
+    rng = np.random.default_rng(1)
+    seconds = [events_of(rng, second, second * 1000) for second in range(1, 12)]
+    assert [table.num_rows for table in seconds[EVENTS_PER_VISIT:]] == [EVENTS_PER_SECOND] * 6
+    users = Counter(user for table in seconds for user in table.column("user_id").to_pylist())
+    assert max(users.values()) == EVENTS_PER_VISIT
+
+
+def test_events_of_a_second_are_of_that_second() -> None:
+    table = events_of(np.random.default_rng(1), 9, 1_700_000_000_000)
+    at_ms = [moment.timestamp() * 1000 - 1_700_000_000_000 for moment in table.column("event_time").to_pylist()]
+    assert min(at_ms) >= 0
+    assert max(at_ms) < 1000
+
+
+def test_latency_is_counted_from_the_end_and_the_gap_to_the_commit_after_the_warm_up() -> None:
+    cold, warm = (100.0, [0.0]), (200.0, [200.0 - TIMEOUT_S - delay for delay in (1.0, 2.0, 3.0)])
+    assert latencies([cold, warm], warm_up_s=60)["latency_ms_median"] == 2000
+    assert latencies([cold, warm], warm_up_s=60)["sessions"] == 3
+    assert latencies([cold], warm_up_s=60) == {"latency_ms_median": None, "latency_ms_p95": None, "sessions": 0}
+
+
+def test_the_results_show_both_contestants() -> None:
+    measured = {"latency_ms_median": 4321.0, "latency_ms_p95": 5000.0, "sessions": 7, "batch_ms_mean": 900.0}
+    runs = [{"workload": LATENCY, "repetition": 0, "contestant": name, **measured} for name in (OURS, SESSION_WINDOW)]
+    shown = latency(runs)
+    assert shown.count("4,321") == 2
+    machine = {"processor": "x", "cores": 2, "memory_gib": 1, "system": "Linux"}
+    results = {"runs": runs, "machine": machine, "taken_at": "", "revision": "", "quick": False, "workloads": {}}
+    assert shown in document(results)
+    assert "median delay of a session, against session_window | ≤ 1 × | 1.00 × | met" in document(results)

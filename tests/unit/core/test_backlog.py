@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, UserDict
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, MergeSchedule, take_batch
+from sessionizer.core.definition.rules import NEVER_MS, Clock, IdleClock, SessionRules
+from sessionizer.core.key_group.append_or_merge import (
+    Arrivals,
+    BatchBounds,
+    GroupRules,
+    MergeSchedule,
+    admit,
+    take_batch,
+)
+from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.alignment import Unfit, align_table, align_values, unfit, unite_schemas
 from support.expected.emission import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from support.streams.strategies import Log, delayed, logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 
 STEP_MS = 30
 DELAY_MS = 10
@@ -116,3 +132,217 @@ def assert_out_a_step_and_a_batch_later(log: Log, key_groups: int, emit_every_ms
     for batch, owed in zip(log.batches, owed_by_batch(log.batches, rules), strict=True):
         groups.take(batch)
         assert not Counter(map(row_of, owed)) - Counter(groups.sessions)
+
+
+BEGAN = 10_000
+DUE = 100_000
+
+
+@pytest.fixture
+def clock() -> IdleClock:
+    """Quiet for two seconds, then a punctuation a second at most."""
+    clock = IdleClock(idle_after_ms=2_000, every_ms=1_000)
+    clock.saw_events(BEGAN)
+    return clock
+
+
+def said(clock: IdleClock, now: int, watermark_ms: int | None = 500) -> int | None:
+    return clock.floor(now, watermark_ms, latest_due_ms=DUE, caught_up=True)
+
+
+def test_nothing_is_said_before_it_has_been_quiet_for_long_enough(clock: IdleClock) -> None:
+    assert said(clock, BEGAN + 1_999) is None
+
+
+def test_event_time_goes_on_with_the_wall_clock_from_where_it_stood(clock: IdleClock) -> None:
+    assert said(clock, BEGAN + 2_000) == 2_500
+    # the watermark has followed what was said, which changes nothing
+    assert said(clock, BEGAN + 3_000, watermark_ms=2_500) == 3_500
+    assert said(clock, BEGAN + 60_000, watermark_ms=3_500) == 60_500
+
+
+def test_it_is_not_said_more_often_than_asked_for(clock: IdleClock) -> None:
+    assert said(clock, BEGAN + 2_000) == 2_500
+    assert said(clock, BEGAN + 2_999) is None
+    assert said(clock, BEGAN + 3_000) == 3_500
+
+
+def test_a_watermark_that_the_last_events_moved_late_is_where_it_goes_on_from(clock: IdleClock) -> None:
+    assert said(clock, BEGAN + 2_000, watermark_ms=500) == 2_500
+    assert said(clock, BEGAN + 3_000, watermark_ms=40_000) == 43_000
+    assert said(clock, BEGAN + 4_000, watermark_ms=43_000) == 44_000
+
+
+def test_events_end_the_quiet(clock: IdleClock) -> None:
+    assert said(clock, BEGAN + 2_000) == 2_500
+    clock.saw_events(BEGAN + 2_500)
+    assert said(clock, BEGAN + 4_400, watermark_ms=900) is None
+    assert said(clock, BEGAN + 4_500, watermark_ms=900) == 2_900
+
+
+def test_a_clock_that_saw_no_events_counts_from_when_it_was_first_asked() -> None:
+    clock = IdleClock(idle_after_ms=2_000, every_ms=1_000)
+    assert said(clock, BEGAN) is None
+    assert said(clock, BEGAN + 2_000) == 2_500
+
+
+@pytest.mark.parametrize(
+    ("watermark_ms", "latest_due_ms", "caught_up"),
+    [(None, DUE, True), (500, None, True), (500, 500, True), (500, DUE, False)],
+)
+def test_there_must_be_something_to_close_and_nothing_to_read(
+    clock: IdleClock, watermark_ms: int | None, latest_due_ms: int | None, caught_up: bool
+) -> None:
+    assert clock.floor(BEGAN + 9_000, watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up) is None
+
+
+def test_nothing_is_said_beyond_the_end_of_the_last_open_session(clock: IdleClock) -> None:
+    def said_with(now: int, watermark_ms: int) -> int | None:
+        return clock.floor(now, watermark_ms, latest_due_ms=3_000, caught_up=True)
+
+    assert said_with(BEGAN + 2_000, 500) == 2_500
+    assert said_with(BEGAN + 3_000, 2_500) == 3_000
+    assert said_with(BEGAN + 4_000, 3_000) is None
+
+
+RULES_OF_KEPT_TIMEOUTS = SessionRules(
+    clock=Clock.EVENT_TIME,
+    watermark_delay_ms=0,
+    gap_timeout_ms=5,
+    client_timeouts_ms={"acme": 7, "globex": 8},
+    max_events=None,
+    max_duration_ms=None,
+)
+CLIENTS = ["acme", "globex", "initech", None, "acme", "hooli"]
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), st.integers(1, NEVER_MS)))
+def test_what_was_kept_is_had_again(timeouts: dict[str, int]) -> None:
+    kept = keep_timeouts(timeouts)
+    assert read_kept_timeouts(kept.fingerprint, lambda: kept.blob) == timeouts
+    assert keep_timeouts(dict(reversed(timeouts.items()))) == kept
+
+
+def test_other_timeouts_have_another_fingerprint() -> None:
+    tables = [{}, {"acme": 1}, {"acme": 2}, {"acm": 1}, {"acme": 1, "globex": 2}, {"acme": 2, "globex": 1}]
+    assert len({keep_timeouts(timeouts).fingerprint for timeouts in tables}) == len(tables)
+
+
+def test_groups_that_keep_the_same_read_and_open_it_once() -> None:
+    kept = keep_timeouts({f"client-{number}": number + 1 for number in range(1_000)})
+    read: list[int] = []
+
+    def reader(group: int) -> Callable[[], bytes]:
+        return lambda: read.append(group) or kept.blob  # type: ignore[func-returns-value]
+
+    first, second = (read_kept_timeouts(bytes(bytearray(kept.fingerprint)), reader(group)) for group in (1, 2))
+    assert first is second
+    assert read == [1]
+
+
+def test_what_was_not_asked_for_in_a_long_time_is_forgotten() -> None:
+    kept = [keep_timeouts({"acme": number}) for number in range(1, 21)]
+    read: list[int] = []
+
+    def ask(number: int) -> Mapping[str, int]:
+        return read_kept_timeouts(kept[number].fingerprint, lambda: read.append(number) or kept[number].blob)  # type: ignore[func-returns-value]
+
+    for number in (*range(20), 0, 19):
+        assert ask(number) == {"acme": number + 1}
+    assert read == [*range(20), 0]
+
+
+class Counted(UserDict[str, int]):
+    """Notes the clients that are asked for."""
+
+    def __init__(self, known: dict[str, int]) -> None:
+        super().__init__(known)
+        self.asked: list[str] = []
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.append(str(key))
+        return super().__contains__(key)
+
+    def __iter__(self) -> object:  # type: ignore[override]
+        raise AssertionError
+
+
+def test_of_many_clients_with_a_timeout_only_those_that_came_are_looked_up() -> None:
+    changes = Counted({f"client-{number}": 1 for number in range(100_000)} | {"acme": 70, "hooli": 90})
+    shown = schema.event_schema([], RULES_OF_KEPT_TIMEOUTS.clock)
+    row = {"key": "k", "event_id": "e", schema.CLOSES: False, schema.TIMEOUT: None}
+    events = [row | {schema.CLIENT: client, schema.CLOCK: at + 1} for at, client in enumerate(CLIENTS)]
+    table = pa.Table.from_pylist([{name: event.get(name) for name in shown.names} for event in events], shown)
+    admitted = admit(table, 0, RULES_OF_KEPT_TIMEOUTS, changes).admitted
+    assert admitted.column(schema.TIMEOUT).to_pylist() == [70, 8, 5, 5, 70, 90]
+    assert sorted(changes.asked) == ["acme", "globex", "hooli", "initech"]
+
+
+INNER = pa.struct([("x", pa.int32()), ("m", pa.map_(pa.string(), pa.int8()))])
+OUTER = pa.list_(INNER)
+LATER = pa.list_(pa.struct([("n", pa.string()), ("m", pa.map_(pa.string(), pa.int64())), ("x", pa.int64())]))
+VALUES = [[{"x": 1, "m": [("k", 1)]}], None, [], [None, {"x": 2, "m": None}]]
+ALIGNED = [[{"n": None, "m": [("k", 1)], "x": 1}], None, [], [None, {"n": None, "m": None, "x": 2}]]
+
+WIDER = [
+    (pa.int8(), pa.int16()),
+    (pa.int32(), pa.int64()),
+    (pa.float32(), pa.float64()),
+    (pa.decimal128(5, 2), pa.decimal128(7, 4)),
+    (OUTER, LATER),
+]
+NEVER = [
+    (pa.int64(), pa.float64()),
+    (pa.int32(), pa.float32()),
+    (pa.string(), pa.binary()),
+    (pa.date32(), pa.timestamp("us", tz="UTC")),
+    (pa.timestamp("us"), pa.timestamp("us", tz="UTC")),
+    (pa.decimal128(5, 2), pa.decimal128(6, 4)),
+    (pa.bool_(), pa.int64()),
+    (pa.list_(pa.int32()), pa.map_(pa.int32(), pa.int32())),
+]
+
+
+@pytest.mark.parametrize(("narrow", "wide"), WIDER)
+def test_a_type_goes_into_a_wider_one_only(narrow: pa.DataType, wide: pa.DataType) -> None:
+    assert unfit(narrow, wide) is None
+    assert unfit(wide, narrow) is not None
+
+
+@pytest.mark.parametrize(("one", "other"), NEVER)
+def test_some_types_have_nothing_in_common(one: pa.DataType, other: pa.DataType) -> None:
+    assert unfit(one, other) == Unfit((), one, other)
+    assert unfit(other, one) == Unfit((), other, one)
+    with pytest.raises(pa.ArrowTypeError):
+        unite_schemas(pa.schema([("a", one)]), pa.schema([("a", other)]))
+
+
+def test_what_does_not_fit_is_told_with_its_place() -> None:
+    assert unfit(LATER, OUTER) == Unfit(("element", "m", "value"), pa.int64(), pa.int8())
+
+
+@pytest.mark.parametrize("part", [slice(0, 4), slice(1, 4), slice(3, 4), slice(2, 2)])
+def test_fields_are_found_by_name_at_any_depth(part: slice) -> None:
+    values = pa.array(VALUES, OUTER)[part.start : part.stop]
+    found = align_values(values, LATER)
+    found.validate(full=True)
+    assert found.to_pylist() == ALIGNED[part]
+
+
+def test_a_table_gets_missing_columns_and_loses_others_and_keeps_its_stamp() -> None:
+    table = pa.table({"a": pa.array([1, None], pa.int8()), "gone": ["x", "y"]}).replace_schema_metadata({"k": "v"})
+    found = align_table(table, pa.schema([("new", OUTER), ("a", pa.int64())]))
+    assert found.to_pylist() == [{"new": None, "a": 1}, {"new": None, "a": None}]
+    assert found.schema.metadata == {b"k": b"v"}
+
+
+def test_both_schemas_go_into_the_one_of_both() -> None:
+    one = pa.schema([("a", pa.int8()), ("at", pa.struct([("x", pa.int64())])), ("old", pa.string())])
+    other = pa.schema([("at", pa.struct([("y", pa.string()), ("x", pa.int8())])), ("a", pa.int32()), ("new", OUTER)])
+    both = unite_schemas(one, other)
+    assert both.names == ["a", "at", "old", "new"]
+    assert both.field("a").type == pa.int32()
+    assert both.field("at").type == pa.struct([("x", pa.int64()), ("y", pa.string())])
+    for part in (one, other):
+        assert all(unfit(field.type, both.field(field.name).type) is None for field in part)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.rules import Caps
+from sessionizer.core.definition.event import session_id
+from sessionizer.core.definition.rules import Caps, Clock
+from sessionizer.core.key_group.table_rows import RowOrigin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import canonical as packing
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import code_admissions, comes_back, log_of, pack_shares, read_typed_rows, shares
 from sessionizer.core.wire.codec import decode, mark_admitted
+from sessionizer.core.wire.schema import group_labels, spark_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 GROUP = "new_group"
 
@@ -105,3 +111,69 @@ def _batch(rows: pa.Table) -> pa.RecordBatch:
         rows.append_column(GROUP, pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)).combine_chunks().to_batches()
     )
     return batch
+
+
+PAYLOAD = [pa.field("page", pa.string())]
+NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+WRITTEN = RowOrigin("first", 7, datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC))
+ORIGIN = {"lineage": "first", "batch_id": 7}
+
+
+def sessions() -> pa.RecordBatch:
+    event = {"event_time": NOON, "event_id": "e1", "closes": True, "page": "/"}
+    session = {
+        "key": "ada",
+        "client": None,
+        "started_at": NOON,
+        "ended_at": NOON.replace(second=9),
+        "event_count": 1,
+        "close_reason": "gap",
+        "first_event_id": "e1",
+        "events": [event],
+    }
+    return pa.RecordBatch.from_pylist([session], schema.session_schema(PAYLOAD))
+
+
+def test_a_session_gets_its_id_day_and_duration() -> None:
+    (row,) = session_rows(PAYLOAD, keep_events=True).rows(sessions(), WRITTEN).to_pylist()
+    started_ms = int(NOON.timestamp() * 1000)
+    assert row["session_id"] == session_id("ada", started_ms, "e1")
+    assert (row["date"], row["duration_ms"]) == (date(2026, 3, 1), 9_000)
+    assert [event["page"] for event in row["events"]] == ["/"]
+    assert row.items() >= {**ORIGIN, "emitted_at": WRITTEN.at}.items()
+
+
+def test_events_can_be_left_out() -> None:
+    shape = session_rows(PAYLOAD, keep_events=False)
+    assert "events" not in shape.schema.names
+    assert shape.rows(sessions(), WRITTEN).num_rows == 1
+
+
+def test_a_late_event_lies_in_the_day_of_its_own_time() -> None:
+    event = {"key": "ada", "clock": int(NOON.timestamp() * 1000), "event_id": "e", "closes": False, "payload_page": "/"}
+    batch = pa.RecordBatch.from_pylist([event], schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
+    (row,) = late_rows(PAYLOAD).rows(batch, WRITTEN).to_pylist()
+    assert (row["event_time"], row["date"], row["page"]) == (NOON, date(2026, 3, 1), "/")
+    assert row.items() >= {**ORIGIN, "noticed_at": WRITTEN.at}.items()
+
+
+def test_a_refused_row_lies_in_the_day_it_was_refused() -> None:
+    batch = pa.RecordBatch.from_pydict({"reason": ["null_key"], "_raw": ["{}"], "_position": ["file"]})
+    (row,) = quarantine_rows().rows(batch, WRITTEN).to_pylist()
+    assert (row["reason"], row["raw"], row["source_position"]) == ("null_key", "{}", "file")
+    assert row.items() >= {**ORIGIN, "date": date(2026, 3, 2), "quarantined_at": WRITTEN.at}.items()
+
+
+def test_the_hash_is_that_of_spark() -> None:
+    """As `select hash(0), hash(1), hash(-1), hash(2147483647)` prints them."""
+    numbers = np.array([0, 1, -1, 2**31 - 1], np.int32)
+    assert spark_hash(numbers).tolist() == [933_211_791, -559_580_957, -1_604_776_387, 133_916_647]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 16, 1000, 32_768])
+def test_each_group_has_a_label_of_its_own_and_any_divisor_of_them_gets_as_many(groups: int) -> None:
+    labels = group_labels(groups)
+    assert len(set(labels.tolist())) == len(labels) == groups
+    for partitions in (count for count in (1, 2, 3, 4, 8, 16, 250) if groups % count == 0):
+        counts = np.bincount(np.mod(spark_hash(labels), partitions), minlength=partitions)
+        assert counts.tolist() == [groups // partitions] * partitions

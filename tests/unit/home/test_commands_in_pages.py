@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+TREE: Final = typer.main.get_command(app)
 PAGES: Final = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("examples/*/*.md")]
 BLOCK: Final = re.compile(r"^ *```.*?\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 TYPED: Final = re.compile(r"^ *(?:\$ )?(?:[\w./-]*/)?sessionizer ((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
@@ -29,8 +30,9 @@ ANY_NAME: Final = ("…", "COMMAND", "commands")
 """Words that stand for every command."""
 
 
-def commands_of(text: str) -> Iterator[str]:
+def commands_of(page: Path) -> Iterator[str]:
     """Yield the words after `sessionizer`: in blocks, and between backticks."""
+    text = page.read_text(encoding="utf-8")
     for block in BLOCK.findall(text):
         yield from (typed.replace("\\\n", " ") for typed in TYPED.findall(block))
     yield from (inline.replace("\n", " ") for inline in INLINE.findall(BLOCK.sub("", text)))
@@ -44,7 +46,7 @@ def words_of(command: str) -> list[str]:
 
 def unknown_words(command: str) -> Iterator[str]:
     """Yield the words that name no command, and the options that the command does not have."""
-    group: Any = typer.main.get_command(app)
+    group: Any = TREE
     words = words_of(command)
     while hasattr(group, "commands") and words:
         word = words.pop(0)
@@ -71,22 +73,18 @@ def options_of(group: Any) -> set[str]:
     return own.union(*(options_of(each) for each in getattr(group, "commands", {}).values()))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_commands_of_a_page_exist(page: Path) -> None:
-    found = {command: list(unknown_words(command)) for command in commands_of(page.read_text(encoding="utf-8"))}
+def test_the_commands_of_all_pages_exist() -> None:
+    found = {(page.name, command): list(unknown_words(command)) for page in PAGES for command in commands_of(page)}
+    assert len(found) > 300
     assert {command: words for command, words in found.items() if words} == {}
 
 
 def test_each_option_between_backticks_is_one_of_a_command() -> None:
-    known = options_of(typer.main.get_command(app)) | OF_OTHERS
+    known = options_of(TREE) | OF_OTHERS
     pages = [page for page in PAGES if page.name not in NO_PAGES_OF_OURS]
     named = {page.name: OPTION.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))) for page in pages}
     assert sum(len(options) for options in named.values()) > 200
     assert {page: set(options) - known for page, options in named.items() if set(options) - known} == {}
-
-
-def test_the_pages_have_commands_of_both_kinds() -> None:
-    assert len([command for page in PAGES for command in commands_of(page.read_text(encoding="utf-8"))]) > 300
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+from pathlib import Path
+
 import pytest
 
+from sessionizer.errors import JarsNotFetched
+from sessionizer.home.roots import ObjectStore
 from sessionizer.launch.driver_environment import ALLOWED, MORE, driver_environment, hide_airflows, is_allowed
+from sessionizer.launch.installation import APPLICATION, PACKAGE, driver_python, has_own_python, jar_folder
+from sessionizer.launch.jars import DIGESTS, altered_jars, fetch_jars, jar_names, missing_jars, other_versions
+from sessionizer.launch.local_jvm import END_WITHOUT_MEMORY, LOGGING, class_archive, jvm_options
+from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
+from sessionizer.launch.package_archive import PackageArchive
+from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 AIRFLOW = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://airflow:pw@db/airflow",
@@ -78,3 +91,104 @@ def test_what_is_airflows_own_is_away_for_as_long_as_a_child_is_started() -> Non
 
 def test_what_is_airflows_own_is_not_to_be_had() -> None:
     assert driver_environment({**AIRFLOW, MORE: "*"}, list(AIRFLOW)) == {MORE: "*"}
+
+
+DELTA = "delta-spark_4.2_2.13-4.4.0.jar"
+
+
+def test_the_package_lists_exact_jars() -> None:
+    assert DELTA in jar_names()
+    assert all(name.endswith(".jar") for name in jar_names())
+    assert len(jar_names()) >= 9
+
+
+def test_missing_jars_are_named() -> None:
+    assert missing_jars(jar_names()) == []
+    assert missing_jars(set(jar_names()) - {DELTA}) == [DELTA]
+
+
+def test_each_listed_jar_has_its_digest(tmp_path: Path) -> None:
+    assert {line.split()[1] for line in DIGESTS.read_text().splitlines()} == set(jar_names(ObjectStore))
+    (tmp_path / DELTA).write_bytes(b"other bytes")
+    assert altered_jars(tmp_path, [DELTA]) == [DELTA]
+
+
+def test_another_version_of_a_jar_is_found() -> None:
+    assert other_versions([*jar_names(), "delta-spark_4.2_2.13-4.3.1.jar", "mine-1.0.jar"]) == [
+        "delta-spark_4.2_2.13-4.3.1.jar"
+    ]
+
+
+def test_a_folder_with_all_jars_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in jar_names():
+        (tmp_path / name).touch()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert fetch_jars(tmp_path) == []
+    (tmp_path / DELTA).unlink()
+    with pytest.raises(JarsNotFetched, match="no Java"):
+        fetch_jars(tmp_path)
+    assert [each.name for each in tmp_path.iterdir() if each.name not in jar_names()] == []
+
+
+def test_places_are_inside_the_package_and_the_environment() -> None:
+    assert APPLICATION.is_file()
+    assert APPLICATION.is_relative_to(PACKAGE)
+    assert str(jar_folder({})).endswith("share/streaming-state/jars")
+    assert str(jar_folder({"SESSIONIZER_JARS": "/jars"})) == "/jars"
+
+
+def test_drivers_may_have_a_python_of_their_own() -> None:
+    there = {"SESSIONIZER_PYTHON": "/opt/driver/bin/python"}
+    assert driver_python(there) == "/opt/driver/bin/python"
+    assert has_own_python(there)
+    assert str(jar_folder(there)) == "/opt/driver/share/streaming-state/jars"
+    assert driver_python({}) == sys.executable
+    assert not has_own_python({})
+
+
+def test_logging_is_configured_by_a_file_that_is_there(tmp_path: Path) -> None:
+    assert LOGGING.is_file()
+    assert f"-Dlog4j2.configurationFile={LOGGING.as_uri()}" in shlex.split(jvm_options(tmp_path / "spark"))
+
+
+def test_the_locale_is_not_that_of_the_machine(tmp_path: Path) -> None:
+    assert {"-Duser.language=en", "-Duser.country=US"} <= set(shlex.split(jvm_options(tmp_path / "spark")))
+
+
+def test_a_jvm_without_memory_does_not_live_on(tmp_path: Path) -> None:
+    assert END_WITHOUT_MEMORY in shlex.split(jvm_options(tmp_path / "spark"))
+
+
+def test_an_archive_of_classes_is_named_only_where_there_is_one(tmp_path: Path) -> None:
+    jars = tmp_path / "with a space" / "spark"
+    jars.mkdir(parents=True)
+    assert "SharedArchiveFile" not in jvm_options(jars)
+    class_archive(jars).touch()
+    assert f"-XX:SharedArchiveFile={jars}.jsa" in shlex.split(jvm_options(jars))
+
+
+JARS = Path("/platform/jars")
+ARCHIVE = PackageArchive(Path("/platform/jobs/sessionizer"), Path("/platform/home/packages"))
+
+
+def options_on(master: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps({"conn_type": "spark", "host": master}))
+    conf: dict[str, str] = SparkTarget.of(CONNECTION).options(JARS, ARCHIVE)["conf"]
+    return conf
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local[2]", "local-cluster[2,1,1024]"])
+def test_airflow_starts_a_local_driver_with_all_that_cannot_change_later(
+    master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_local_master(master)
+    assert options_on(master, monkeypatch) == {
+        **launch_settings(JARS),
+        "spark.executorEnv.PYTHONPATH": "/platform/jobs",
+    }
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "yarn"])
+def test_a_cluster_gets_none_of_them(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_local_master(master)
+    assert not options_on(master, monkeypatch).keys() & {*launch_settings(JARS), *session_settings()}

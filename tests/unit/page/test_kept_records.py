@@ -14,6 +14,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.page import reader as module
 from sessionizer.page.reader import PageReader
+from sessionizer.stream_spec.spec_folder import load_stream
 from support.processes.fabricated_fleet import STEADY, work
 from support.processes.fabricated_platform import Platform, beat, make_canary
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.home.stream_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 NOW = epoch_ms()
 
@@ -94,3 +96,49 @@ def test_records_are_read_once_while_only_beats_and_batches_come(
     commit(lineage, 90_001)
     assert [row["batch_id"] for row in rows(reader)] != beats
     assert read == ["clicks", "visits"]
+
+
+class Reads:
+    """A reader of the page, and the files that it parsed."""
+
+    def __init__(self, platform: Platform, patched: pytest.MonkeyPatch) -> None:
+        self.files: list[str] = []
+        self._reader = PageReader(platform.home, platform.streams)
+        patched.setattr(module, "load_stream", self._load)
+        patched.setattr(module, "FRESH_MS", 0)
+
+    def _load(self, file: Path) -> Any:
+        self.files.append(file.name)
+        return load_stream(file)
+
+    def rules(self) -> dict[str, str]:
+        """The rule of each stream."""
+        return {row["stream"]: row["health"]["rule"] for row in self._reader.fleet()["streams"]}
+
+
+@pytest.fixture
+def reads(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    platform.add("visits")
+    platform.add("clicks")
+    return Reads(platform, monkeypatch)
+
+
+def test_a_spec_is_parsed_once_until_its_file_changes(
+    reads: Reads, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SETTLED_MS", -60_000)
+    first = reads.rules()
+    assert reads.rules() == first
+    assert reads.files == ["clicks.yaml", "visits.yaml"]
+    platform.drive("visits")
+    platform.add("visits", "name: visits\nsource: nothing\n")
+    assert reads.rules()["visits"] == "invalid_spec"
+    assert reads.rules()["visits"] == "invalid_spec", "a broken file is not kept"
+    assert reads.files.count("clicks.yaml") == 1
+    (platform.streams / "clicks.yaml").unlink()
+    assert list(reads.rules()) == ["visits"]
+
+
+def test_a_file_of_the_last_seconds_is_parsed_each_time(reads: Reads) -> None:
+    assert reads.rules() == reads.rules()
+    assert reads.files == ["clicks.yaml", "visits.yaml"] * 2

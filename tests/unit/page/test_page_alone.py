@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import socket
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sessionizer.control.history.files import KEPT_MS
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
+from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.history.writer import HistoryWriter
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.airflow_records import PAUSE_FILE, SUPERVISION_FILE, PauseRecord, SupervisionRecord
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.driver_records import (
+    HEARTBEAT_FILE,
+    POSITIONS_FILE,
+    HeavyKey,
+    PartitionPosition,
+    PositionsRecord,
+)
 from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
+from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.page.alone import COOKIE, listen
 from sessionizer.page.documents import POINTS, bucket_ms
+from sessionizer.page.reader import PageReader
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from support.pages.page_alone import ENTERED, TOKEN, ask
 from support.places import mounted
@@ -177,3 +197,147 @@ def test_only_the_loopback_interface_is_listened_on(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(socket, "create_server", create_server)
     listen(0).close()
     assert asked == [("127.0.0.1", 0)]
+
+
+@pytest.mark.parametrize(
+    ("noted", "answer", "rule"),
+    [
+        (None, True, "paused"),
+        (True, False, "working"),
+        (True, None, "paused"),
+        (False, True, "paused"),
+        (None, None, "working"),
+    ],
+)
+def test_what_the_host_says_now_counts(platform: Platform, noted: bool | None, answer: bool | None, rule: str) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 60_000, log="logs/driver.log"))
+    if noted is not None:
+        PAUSE_FILE.of(home).write(PauseRecord(paused=noted, at=epoch_ms()))
+    reader = PageReader(platform.home, platform.streams, lambda _: {} if answer is None else {"visits": answer})
+    (row,) = reader.fleet()["streams"]
+    assert row["health"]["rule"] == rule
+    document = reader.stream("visits", 3_600_000)
+    assert document is not None
+    assert document["row"]["health"] == row["health"]
+
+
+def test_a_drained_stream_needs_no_supervisor(platform: Platform) -> None:
+    """Its supervisor gave up and paused its DAG, because another driver was refused."""
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="driver-1", at=epoch_ms() - 60_000, log="logs/driver.log"))
+    lineage = start_lineage(home)
+    begin_drain(home, lineage)
+    end_drain(home, lineage)
+    lease.release()
+    SUPERVISION_FILE.of(home).write(
+        SupervisionRecord(given_up=True, last_failure="refused", last_failure_ms=epoch_ms())
+    )
+    write_desired(home, DesiredState.RUNNING, by="olga", why="")
+    (row,) = PageReader(platform.home, platform.streams, lambda _: {"visits": True}).fleet()["streams"]
+    assert (row["health"]["word"], row["health"]["rule"]) == ("healthy", "drained")
+
+
+ROUTES = ("find", "live", "log", "refused")
+INSTANTS = {"started_at", "ended_at", "emitted_at", "quarantined_at", "noticed_at", "event_time"}
+NOW = datetime.now(UTC)
+SESSION = {
+    "session_id": "s1", "key": "ann é", "client": "acme", "started_at": NOW, "ended_at": NOW, "event_count": 2,
+    "close_reason": "gap", "lineage": "l", "batch_id": 3, "emitted_at": NOW,
+}  # fmt: skip
+REFUSED = {
+    "reason": "malformed", "raw": '{"id": "e-1"', "source_position": "c-0-7", "lineage": "l", "batch_id": 3,
+    "quarantined_at": NOW,
+}  # fmt: skip
+LATE = {"key": "carl", "event_id": "l-1", "event_time": NOW, "lineage": "l", "batch_id": 4, "noticed_at": NOW}
+
+
+@pytest.fixture
+def stream(platform: Platform) -> Platform:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7, lineage="l", open_ages={"1m": 7}, open_keys=7)
+    for table, row in {SESSIONS: SESSION, QUARANTINE: REFUSED, LATE_EVENTS: LATE}.items():
+        kinds = {name: pa.timestamp("us", tz="UTC") if name in INSTANTS else None for name in row}
+        columns = {name: pa.array([value], type=kinds[name]) for name, value in row.items()}
+        write_deltalake(home.table_locations(None)[table], pa.table(columns))
+    return platform
+
+
+def answer(platform: Platform, route: str, **headers: str) -> Any:
+    return ask(platform, f"/api/streams/clicks.supervise/{route}", headers={**ENTERED, **headers}).json()
+
+
+def test_the_last_sessions_of_a_key_that_is_no_ascii(stream: Platform) -> None:
+    stream.fall_silent("clicks", since=epoch_ms() - 3_600_000)  # so that no driver is asked, and waited for
+    found = answer(stream, "find", **{"x-key": quote("ann é")})
+    assert found["open"] is None
+    assert [(row["session_id"], row["close_reason"]) for row in found["closed"]] == [("s1", "gap")]
+
+
+def test_the_way_of_an_event(stream: Platform) -> None:
+    assert answer(stream, "find", **{"x-event": "e-1"})["where"] == ["quarantine"]
+    assert answer(stream, "find", **{"x-event": "l-1"})["where"] == ["late_events"]
+
+
+def test_a_lookup_of_both_or_of_nothing(stream: Platform) -> None:
+    for headers in ({}, {"x-key": "a", "x-event": "b"}):
+        path = "/api/streams/clicks.supervise/find"
+        assert ask(stream, path, headers={**ENTERED, **headers}).status_code == 422
+
+
+def test_refused_rows_by_reason(stream: Platform) -> None:
+    (told,) = answer(stream, "refused")["reasons"]
+    assert (told["reason"], told["count"], told["rows"][0]["source_position"]) == ("malformed", 1, "c-0-7")
+
+
+def test_live_figures_of_the_records(stream: Platform) -> None:
+    assert answer(stream, "live") == {"open_ages": {"1m": 7}, "heaviest_keys": [], "straggler": None, "positions": None}
+    home = stream.add("clicks")
+    straggler = Straggler(kind=StragglerKind.KEY, name="bot", since=1, batches=2, group=7)
+    keys = (HeavyKey(key="bot", group=7, events=90),)
+    beat = HEARTBEAT_FILE.of(home).require()
+    assert beat is not None
+    HEARTBEAT_FILE.of(home).write(replace(beat, heaviest_keys=keys, straggler=straggler))
+    POSITIONS_FILE.of(home).write(
+        PositionsRecord(at=9, partitions=(PartitionPosition(name="c-0", offset=5, oldest=2),))
+    )
+    found = answer(stream, "live")
+    assert (found["open_ages"], found["heaviest_keys"][0]["events"]) == ({"1m": 7}, 90)
+    assert (found["straggler"]["name"], found["positions"]["partitions"][0]["left"]) == ("bot", 3)
+
+
+def test_live_figures_of_a_stream_that_never_ran(stream: Platform) -> None:
+    stream.add("visits")
+    path = "/api/streams/visits.supervise/live"
+    assert ask(stream, path, headers=ENTERED).json() == {
+        "open_ages": {}, "heaviest_keys": [], "straggler": None, "positions": None,
+    }  # fmt: skip
+
+
+def test_the_log_of_the_newest_driver_without_credentials(stream: Platform) -> None:
+    home = stream.add("clicks")
+    assert answer(stream, "log") == {"path": None, "lines": []}
+    log = mounted(home.logs / "driver.one.log")
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("it began\npassword=hunter2\n")
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="one", log=str(log), at=epoch_ms()))
+    told = answer(stream, "log")
+    assert told["path"] == str(log)
+    assert told["lines"][0] == "it began"
+    assert "hunter2" not in json.dumps(told)
+    LAUNCH_FILE.of(home).write(LaunchRecord(uid="one", log="/etc/passwd", at=epoch_ms()))
+    assert answer(stream, "log")["lines"] == [], "a record may not name another file of the machine"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_an_unknown_stream(route: str, platform: Platform) -> None:
+    path = f"/api/streams/nothing.supervise/{route}"
+    assert ask(platform, path, headers={**ENTERED, "x-key": "a"}).status_code == 404
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_no_rows_without_the_token(route: str, stream: Platform) -> None:
+    refused = ask(stream, f"/api/streams/clicks.supervise/{route}", headers={"x-key": "a"})
+    assert (refused.status_code, "e-1" in refused.text) == (401, False)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import errno
+import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, RetryEffect, StoreUnreachable, UnwritablePath
+from sessionizer.launch.local_jvm import LOGGING
+from sessionizer.spark.driver.executors import LAST_BYTES, find_memory_message
 from sessionizer.spark.failures.query_failure import (
     CONFLICT_TRIES,
     CONFLICTS,
+    cause_in_one_line,
     classify_failure,
     is_transient_failure,
     is_worker_late,
     retry_conflicts,
     store_failure,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.fixtures.reviewed import Reviewed
 
 
 class Captured(Exception):
@@ -181,3 +191,96 @@ def test_a_change_that_others_overtake_is_tried_again_a_few_times(conflict: type
     with pytest.raises(conflict):
         retry_conflicts(change)
     assert retry_conflicts(change, tries=1) == "done"
+
+
+STACK = "\n".join(f"\tat org.apache.spark.Frame.number{number}(Frame.scala)" for number in range(780))
+NAMED = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///feed/1.csv.  SQLSTATE: KD001"
+
+
+def said(cause: str) -> str:
+    return f"Job aborted.\n{NAMED}\n{STACK}\nCaused by: java.lang.IllegalArgumentException: {cause}\n{STACK}"
+
+
+def test_of_a_header_in_another_order_the_first_two_names_that_differ(reviewed: Reviewed) -> None:
+    cause = (
+        "CSV header does not conform to the schema.\n Header: ID, ts, user_id\n Schema: id, user_id, ts\n"
+        "Expected: user_id but found: ts\nCSV file: file:///feed/1.csv"
+    )
+    reviewed(cause_in_one_line(said(cause)))
+
+
+def test_of_a_header_of_another_length_both(reviewed: Reviewed) -> None:
+    cause = (
+        "Number of column in CSV header is not equal to number of fields in the schema:\n"
+        " Header length: 2, schema size: 3\nCSV file: file:///feed/1.csv"
+    )
+    reviewed(cause_in_one_line(said(cause)))
+
+
+def test_of_any_other_file_the_causes_below_or_the_line_that_names_it() -> None:
+    assert cause_in_one_line(said("no dictionary\nCaused by: java.io.EOFException\n")) == "no dictionary: EOFException"
+    assert cause_in_one_line(NAMED) == NAMED
+    mismatch = NAMED.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH")
+    assert cause_in_one_line(said("column: [a]").replace(NAMED, mismatch)) == mismatch
+
+
+def test_nothing_of_an_error_that_is_of_no_file() -> None:
+    assert cause_in_one_line("No space left on device") is None
+
+
+KNOWN = re.compile(re.search(r"^appender\.stderr\.filter\.known\.regex = (.*)$", LOGGING.read_text(), re.MULTILINE)[1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Could not validate number of records due to missing statistics.",
+        (
+            "Assume no metadata directory. Error while looking for metadata directory in the path: "
+            "file:/h/streams/clicks/lineages/1/punctuations/001795644128093-5c329e2d.json."
+        ),
+        (
+            "The directory file:/h/streams/clicks/lineages/1/punctuations/001795644128093-5c329e2d.json was not found. "
+            "Was it deleted very recently?"
+        ),
+        "The read limit ReadMaxBytes(134217728) for DeltaSource[file:/h/src] is ignored when Trigger.Once is used.",
+        "The read limit MaxRows: 5000000 for KafkaV2[Subscribe[clicks]] is ignored when Trigger.Once is used.",
+        "Your hostname, h, resolves to a loopback address: 127.0.1.1; using 10.0.0.1 instead (on interface eth0)",
+    ],
+)
+def test_what_nobody_can_act_on_is_left_out(message: str) -> None:
+    assert KNOWN.fullmatch(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Query clicks [id = 1, runId = 2] terminated with error",
+        "Python worker failed to connect back.",
+        "Error running maintenance thread",
+        "The directory file:/h/feed/1.json was not found. Was it deleted very recently?",
+        "Lost task 0.0 in stage 3.0 (TID 3) (h executor driver): java.io.FileNotFoundException: /in/1.json",
+        "The number of records in the added files does not match that of the removed files",
+    ],
+)
+def test_what_tells_of_a_failure_is_not(message: str) -> None:
+    assert not KNOWN.fullmatch(message)
+
+
+@pytest.mark.parametrize(
+    "line", [f"Terminating due to {WORDS}", f'Exception in thread "Spark Context Cleaner" {WORDS}', WORDS]
+)
+def test_the_jvm_says_it_at_the_beginning_of_a_line(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text(f"batch 7\n{'.' * LAST_BYTES}\n{line}\n\tat java.base/java.nio.HeapByteBuffer.<init>\n")
+    assert find_memory_message(log) == WORDS
+
+
+def test_an_executors_memory_is_another_matter(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text(f"WARN TaskSetManager: Lost task 0.0 in stage 3.0 (TID 3) (worker-3 executor 1): {WORDS}\n")
+    assert find_memory_message(log) is None
+
+
+def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+    assert find_memory_message(tmp_path / "driver.log") is None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, permutations
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessionizer.control.records.driver_records import PartitionPosition, PositionsRecord, count_unread, positions
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
@@ -19,23 +21,24 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
+from sessionizer.errors import SourceForbidden, SourceMissing
 from sessionizer.home.json_record import add_stamp
+from sessionizer.spark.driver.housekeeping.lookups import Oldest, add_retention
 from sessionizer.spark.history.history_reader import spec_of_history
 from sessionizer.spark.history.read import FirstBatch
+from sessionizer.spark.ingest.source import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
+from sessionizer.spark.ingest.topics import ASKED, ask_until_settled, kafka_settings, require_ids, topics_of
+from sessionizer.spark.internals.kafka_admin import Fault, Topic
+from sessionizer.spark.query.processor import GroupShare
 from sessionizer.stream_spec.decisions import document_of, spec_fingerprint
-from support.streams.in_memory_groups import (
-    PAYLOAD,
-    InMemoryGroups,
-    event_rows_of,
-    event_table,
-    row_of,
-    session_rows,
-)
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
+from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_rows_of, event_table, row_of, session_rows
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, Log, logs
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 CANONICAL = canonical_schema(schema.event_schema(PAYLOAD, Clock.EVENT_TIME))
 
@@ -101,3 +104,184 @@ def test_a_seed_goes_on_by_the_spec_that_its_history_was_read_by(tmp_path: Path)
     assert spec_of_history(tmp_path, edited) == edited, "nothing was read"
     (tmp_path / "taken.json").write_text(json.dumps(add_stamp({"spec": document_of(approved)})))
     assert spec_fingerprint(spec_of_history(tmp_path, edited)) == spec_fingerprint(approved)
+
+
+def files(encoding: Any, **options: str) -> FilesSource:
+    columns = None if encoding == "text" else "a string"
+    return FilesSource(format="files", path="feed", encoding=encoding, columns=columns, options=options)
+
+
+def kafka(**options: str) -> KafkaSource:
+    return KafkaSource(format="kafka", bootstrap_servers="b:1", topic="t", encoding="text", options=options)
+
+
+@pytest.mark.parametrize("encoding", ["json", "csv", "text"])
+def test_files_of_text_are_limited_by_their_bytes(encoding: str) -> None:
+    assert batch_limits(files(encoding)) == {"maxBytesPerTrigger": str(TEXT_BYTES)}
+
+
+def test_compressed_files_hold_more_events_in_a_byte() -> None:
+    assert batch_limits(files("parquet")) == {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}
+    assert batch_limits(DeltaSource(format="delta", path="t")) == {"maxBytesPerTrigger": str(COMPRESSED_BYTES)}
+
+
+def test_kafka_is_limited_by_its_records() -> None:
+    assert batch_limits(kafka()) == {"maxOffsetsPerTrigger": str(RECORDS)}
+
+
+@pytest.mark.parametrize("option", ["maxFilesPerTrigger", "maxbytespertrigger"])
+def test_a_limit_of_the_spec_is_the_only_one(option: str) -> None:
+    """Spark refuses a file source with two."""
+    assert batch_limits(files("json", **{option: "10"})) == {}
+    assert batch_limits(DeltaSource(format="delta", path="t", options={option: "10"})) == {}
+    assert batch_limits(kafka(maxOffsetsPerTrigger="10")) == {}
+
+
+def test_a_socket_has_no_limit() -> None:
+    assert batch_limits(SocketSource(format="socket", host="h", port=1)) == {}
+
+
+NOW = 1_790_000_000_000
+HOUR = 3_600_000
+
+
+def test_positions_are_those_of_the_progress() -> None:
+    found = positions('{"my-clicks":{"1":20,"0":5}}', '{"my-clicks":{"0":9,"1":20}}')
+    assert [(each.name, each.offset, each.newest) for each in found] == [("my-clicks-0", 5, 9), ("my-clicks-1", 20, 20)]
+    assert count_unread(found) == {"my-clicks-0": 4, "my-clicks-1": 0}
+
+
+@pytest.mark.parametrize("ends", ['{"logOffset":3}', "null", "None", "", "7", '{"reservoirVersion":{"a":"x"}}', "[]"])
+def test_another_source_has_no_positions(ends: str) -> None:
+    assert positions(ends, ends) == ()
+
+
+def test_a_partition_that_is_new_has_no_newest_offset_yet() -> None:
+    (found,) = positions('{"c":{"0":5}}', "null")
+    assert (found.behind, count_unread((found,))) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("oldest", "first", "left", "lost_in_ms"),
+    [
+        (None, None, None, None),
+        (100, None, 900, None),
+        (100, Oldest(100, NOW - HOUR), 900, None),
+        (100, Oldest(0, NOW - HOUR), 900, 9 * HOUR),
+        (1_000, Oldest(900, NOW - HOUR), 0, 0),
+    ],
+    ids=["unknown", "the first look", "nothing was deleted", "a pace", "at the edge"],
+)
+def test_the_time_until_the_broker_deletes_unread_events(
+    oldest: int | None, first: Oldest | None, left: int | None, lost_in_ms: int | None
+) -> None:
+    read = (PartitionPosition(name="c-0", offset=1_000, newest=1_500),)
+    (found,) = add_retention(
+        read, {} if oldest is None else {"c-0": oldest}, {} if first is None else {"c-0": first}, NOW
+    )
+    assert (found.left, found.lost_in_ms, found.behind) == (left, lost_in_ms, 500)
+
+
+def test_the_record_is_read_as_it_was_written() -> None:
+    record = PositionsRecord(at=NOW, lineage="a", batch_id=3, partitions=(PartitionPosition(name="c-0", offset=5),))
+    told = record.to_json()
+    assert told["partitions"][0] == {
+        "name": "c-0", "offset": 5, "newest": None, "oldest": None, "lost_in_ms": None, "behind": None, "left": None,
+    }  # fmt: skip
+    assert PositionsRecord.from_json(told) == record
+
+
+def timeouts(said_at_ms: int, **changes: int) -> bytes:
+    told = [{"client": client, "timeout_ms": timeout_ms} for client, timeout_ms in changes.items()]
+    return json.dumps({"timeouts": told, "said_at_ms": said_at_ms}).encode()
+
+
+def test_of_several_changes_the_last_said_holds() -> None:
+    said = (timeouts(1, acme=60, globex=7), timeouts(2, acme=10), timeouts(3, acme=30), json.dumps({}).encode())
+    for order in permutations(said):
+        share = GroupShare()
+        for blob in order:
+            share.take(rows.PUNCTUATION, blob)
+        assert share.changed_timeouts == {"acme": 30, "globex": 7}
+
+
+def test_of_several_floors_the_highest_holds() -> None:
+    for order in permutations((b'{"floor_ms": 5}', b'{"floor_ms": 9}', b'{"floor_ms": null}')):
+        share = GroupShare()
+        for blob in order:
+            share.take(rows.PUNCTUATION, blob)
+        assert share.floor_ms == 9
+
+
+THERE = Topic("A", readable=True)
+GONE = Fault("UnknownTopicOrPartitionException", "This server does not host this topic-partition.")
+SHUT = Fault("TopicAuthorizationException", "Topic authorization failed.")
+
+
+def source(**fields: object) -> KafkaSource:
+    given = {"format": "kafka", "bootstrap_servers": "b:1", "topic": "a,b", "encoding": "text"}
+    return KafkaSource.model_validate({**given, **fields})
+
+
+def test_a_broker_without_ids_has_none() -> None:
+    assert require_ids("clicks", "b:1", {"a": THERE, "b": Topic(None, readable=True)}) == {"a": "A"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (GONE, SourceMissing),
+        (Fault("InvalidTopicException", "no such name"), SourceMissing),
+        (SHUT, SourceForbidden),
+        (Fault("SaslAuthenticationException", "wrong password"), SourceForbidden),
+        (Topic("B", readable=False), SourceForbidden),
+    ],
+)
+def test_what_cannot_be_read_is_named(answer: Topic | Fault, error: type[SourceMissing | SourceForbidden]) -> None:
+    with pytest.raises((SourceMissing, SourceForbidden)) as caught:
+        require_ids("clicks", "b:1", {"a": THERE, "b": answer})
+    assert type(caught.value) is error
+    assert (caught.value.stream, caught.value.field, caught.value.name) == ("clicks", "source.topic", "b")
+    assert caught.value.place == "b:1"
+
+
+@pytest.mark.parametrize(("there_at", "asked"), [(1, 1), (2, 2), (ASKED + 1, ASKED)])
+def test_a_topic_that_is_missing_is_asked_about_again(there_at: int, asked: int) -> None:
+    times: list[int] = []
+
+    def ask() -> dict[str, Topic | Fault]:
+        times.append(len(times) + 1)
+        return {"a": THERE, "b": THERE if times[-1] >= there_at else GONE}
+
+    answers = ask_until_settled(ask, pause_s=0)
+    assert (len(times), answers["b"] == THERE) == (asked, there_at <= ASKED)
+
+
+def test_nobody_waits_for_a_right() -> None:
+    answers: list[dict[str, Topic | Fault]] = [{"a": SHUT}]
+    assert ask_until_settled(answers.pop, pause_s=0) == {"a": SHUT}
+
+
+def test_settings_are_those_of_the_reader_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKS_JAAS", "hunter2")
+    options = {"kafka.security.protocol": "SASL_SSL", "Kafka.client.id": "c", "maxOffsetsPerTrigger": "5"}
+    settings = kafka_settings(
+        source(options=options, options_from_environment={"kafka.sasl.jaas.config": "CLICKS_JAAS"})
+    )
+    assert settings == {
+        "bootstrap.servers": "b:1",
+        "client.id": "c",
+        "isolation.level": "read_committed",
+        "sasl.jaas.config": "hunter2",
+        "security.protocol": "SASL_SSL",
+    }
+
+
+@pytest.mark.parametrize("option", ["kafka.isolation.level", "kafka.Isolation.Level"])
+def test_the_isolation_that_a_spec_names_stays(option: str) -> None:
+    settings = kafka_settings(source(options={option: "read_uncommitted"}))
+    assert {name.lower(): value for name, value in settings.items()}["isolation.level"] == "read_uncommitted"
+
+
+def test_each_topic_is_asked_about_once() -> None:
+    assert topics_of(source(topic="b,a,b")) == ("b", "a")

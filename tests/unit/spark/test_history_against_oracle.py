@@ -6,26 +6,34 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from sessionizer.control.records.driver_records import Heartbeat, Phase
+from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.key_group.table_rows import NOWHERE
 from sessionizer.core.key_group.table_rows import session_rows as table_rows
+from sessionizer.core.wire import codec as wide
 from sessionizer.core.wire import schema as rows
 from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.schema import group_labels
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.history.read import FirstBatch
+from sessionizer.spark.query.assembly import GROUP, PUNCTUATION, packer
 from support.streams.in_memory_groups import PAYLOAD, event_row_of, event_rows, event_table, plain_rows, row_of
 from support.streams.in_memory_groups import session_rows as rows_of_sessions
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
+    from pathlib import Path
 
     from sessionizer.core.definition.event import Outcome
+
 
 HISTORIES = 150
 IN_THE_MIDDLE_MS = ORIGIN_MS + 120
@@ -134,3 +142,75 @@ def test_keys_and_ids_with_a_nul_have_ids_of_their_own() -> None:
     ]
     assert sorted(found) == sorted(each.session_id for each in decide_by_definition(events, rules(), NEVER_MS).closed)
     assert len(set(found)) == len(pairs)
+
+
+BROUGHT = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=False)
+MERGED = OpenInGroup(sessions=1, latest_due_ms=400, held_bytes=70, admitted=0, merged=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "open_sessions.json"
+
+
+def known(sessions: OpenSessions) -> tuple[int, int | None, tuple[int | None, int | None]]:
+    return sessions.total, sessions.latest_due_ms, sessions.heaviest
+
+
+def test_what_was_only_appended_counts_from_the_first_batch_on(file: Path) -> None:
+    sessions = OpenSessions(file)
+    assert known(sessions) == (0, None, (None, None))
+    sessions.learn(0, [(3, BROUGHT), (1, MERGED)])
+    assert known(sessions) == (3, 500, (3, 100))
+    sessions.learn(1, [(3, BROUGHT)])
+    assert known(sessions) == (5, 500, (3, 200))
+
+
+def test_a_merge_says_all_that_is_open_even_in_the_same_batch(file: Path) -> None:
+    sessions = OpenSessions(file)
+    sessions.learn(0, [(3, BROUGHT)])
+    sessions.learn(1, [(3, BROUGHT), (3, MERGED)])
+    assert known(sessions) == (1, 400, (3, 70))
+    sessions.learn(2, [(3, NOTHING_OPEN)])
+    assert known(sessions) == (0, None, (3, 0))
+
+
+def test_a_batch_that_runs_again_after_a_restart_counts_once(file: Path) -> None:
+    OpenSessions(file).learn(7, [(3, BROUGHT), (1, BROUGHT)])
+    again = OpenSessions(file)
+    again.learn(7, [(3, BROUGHT), (1, BROUGHT)])
+    assert known(again) == (4, 500, (3, 100))
+    again.learn(8, [(3, BROUGHT)])
+    assert again.total == 6
+
+
+def test_a_heavy_group_is_named() -> None:
+    beat = Heartbeat("a", 1, 1, Phase.RUNNING, batch_id=1, heaviest_group=3, heaviest_group_bytes=HEAVY_GROUP_BYTES)
+    assert progress_line(beat).endswith("key group 3 is heavy: 0.2 GiB open")
+
+
+EVENTS, GROUPS, TEXT_BYTES = 1_000, 4, 500
+
+
+def test_a_group_with_many_events_gets_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide, "PIECE_BYTES", 20_000)
+    numbers = list(range(EVENTS))
+    batch = pa.record_batch(
+        {
+            "event_id": [f"{number:04}" for number in numbers],
+            "page": ["x" * TEXT_BYTES] * EVENTS,
+            "reason": pa.nulls(EVENTS, pa.string()),
+            PUNCTUATION: pa.nulls(EVENTS, pa.string()),
+            GROUP: pa.array([number % GROUPS for number in numbers], pa.int32()),
+        }
+    )
+    (packed,) = packer(["event_id", "page"], GROUPS)(iter([batch]))
+    labels = group_labels(GROUPS).tolist()
+    found: dict[int, list[str]] = {label: [] for label in labels}
+    for row in packed.to_pylist():
+        events = decode(row["blob"])
+        assert row["kind"] == rows.EVENTS
+        assert events.nbytes <= wide.PIECE_BYTES + 2 * TEXT_BYTES
+        found[row[GROUP]] += events["event_id"].to_pylist()
+    expected = {labels[group]: [f"{number:04}" for number in numbers if number % GROUPS == group] for group in range(4)}
+    assert found == expected

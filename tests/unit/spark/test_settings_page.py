@@ -7,19 +7,28 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import StructType
 
 from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
+from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
 from sessionizer.stream_spec.document.names import parse_duration, variable_of
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_airflow.operating.approval import DEFAULTS as OF_APPROVALS
 from sessionizer_airflow.supervision.policy import DEFAULTS as OF_SUPERVISION
 from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 from support.places import REPOSITORY
+from support.streams.stage import clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pyarrow as pa
+
+    from sessionizer.spark.sinks.table_shapes import TableShape
+
 
 DEFAULTS = OF_SUPERVISION | OF_APPROVALS
 PAGE = REPOSITORY / "docs" / "settings.md"
@@ -75,3 +84,25 @@ def test_every_setting_of_spark_is_on_the_page(name: str) -> None:
 def test_every_property_of_a_table_is_on_the_page() -> None:
     named = {re.sub(r"#.*", "#COLUMN", name) for name in SESSIONS_PROPERTIES}
     assert named <= set(rows())
+
+
+SPEC = StreamSpec.model_validate({**clicks_spec(), "name": "clicks"})
+NO_PAYLOAD: list[pa.Field] = []
+SHAPES = [
+    table_shapes.sessions_shape(SPEC, NO_PAYLOAD, StructType()),
+    table_shapes.quarantine_shape(),
+    table_shapes.late_events_shape(StructType()),
+    table_shapes.sessions_daily_shape(StructType()),
+    table_shapes.stream_history_shape(),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_every_column_has_its_row(shape: TableShape) -> None:
+    page = (REPOSITORY / "docs" / "tables.md").read_text()
+    section = page.partition(f"### `{shape.name}`\n")[2].partition("\n#")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    assert rows == [
+        f"| `{column.name}` | {column.dataType.simpleString()} | {column.metadata['comment']} |"
+        for column in shape.columns
+    ]

@@ -6,15 +6,43 @@ import json
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+    VarcharType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from sessionizer.causes.table import CAUSES, cause_of
-from sessionizer.errors import QueryFailed, QueryInterrupted, RetryEffect
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import OperationStage
+from sessionizer.errors import QueryFailed, QueryInterrupted, RetryEffect, RowsGone
 from sessionizer.spark.failures.query_failure import CAUSE_OF_CLASS, classify_failure
+from sessionizer.spark.ingest.expressions import normalize_type, not_kept
+from sessionizer.spark.state.commands import runner
+from sessionizer.spark.state.commands.runner import SparkRunner
+from sessionizer.state.commands.steps import DeleteLaterRows, PointOfNoReturn
 from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 
@@ -83,3 +111,70 @@ def test_what_a_users_table_causes_has_a_name(name: str) -> None:
     error = classify_failure("clicks", RuntimeError(f"[{name}] Error of Delta. SQLSTATE: 23001"))
     assert isinstance(error, QueryFailed | QueryInterrupted)
     assert error.cause != "unknown"
+
+
+NOT_KEPT = (TimeType(6), NullType(), VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), StructType())
+
+
+@pytest.mark.parametrize("kind", NOT_KEPT, ids=str)
+def test_what_no_table_has_a_column_for_is_found_wherever_it_is(kind: DataType) -> None:
+    assert not_kept(kind) == kind
+    assert not_kept(StructType().add("n", LongType()).add("deep", ArrayType(kind))) == kind
+    assert not_kept(MapType(StringType(), kind)) == kind
+    assert not_kept(MapType(kind, StringType())) == kind
+
+
+def test_names_are_no_types() -> None:
+    assert (
+        not_kept(StructType().add("time", LongType()).add("interval of", StringType()).add("void", LongType())) is None
+    )
+
+
+def test_a_time_without_a_zone_and_text_of_a_length_are_kept_as_what_tables_have() -> None:
+    found = StructType().add("at", TimestampNTZType()).add("names", MapType(VarcharType(3), ArrayType(IntegerType())))
+    kept = StructType().add("at", TimestampType()).add("names", MapType(StringType(), ArrayType(IntegerType())))
+    assert not_kept(found) is None
+    assert normalize_type(found) == kept
+
+
+NOT_NEEDED = cast("Any", None)
+
+
+class Runner(SparkRunner[Any]):
+    """Has a batch that should come back."""
+
+    def look(self) -> Any:
+        raise NotImplementedError
+
+    def row_changes(self) -> tuple[list[Any], Any]:
+        return [], SimpleNamespace(missing=["a batch"])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    operation = Operation(home, new_operation(home, "restore", "0123456789abcdef", "ann", ("a", 7)), lambda: None)
+    operation.reached(OperationStage.SEEDED if begun else OperationStage.STOPPED)
+    changed: list[str] = []
+
+    def gone(*_: object) -> None:
+        raise RowsGone("clicks", "/lake/sessions", 3, "vacuumed")
+
+    monkeypatch.setattr(runner, "count_changes", gone)
+    monkeypatch.setattr(runner, "change_rows", lambda *_: changed.append("rows"))
+    found = Runner(spark=NOT_NEEDED, home=home, command=NOT_NEEDED)
+    assert PointOfNoReturn().is_done(operation.record) == begun
+    if begun:  # a run before has brought some of them back, and goes to its end
+        found.run(DeleteLaterRows(), operation)
+        assert changed == ["rows"]
+        return
+    with pytest.raises(RowsGone):
+        found.run(PointOfNoReturn(), operation)
+    assert changed == []
+    assert not operation.record.is_past_return
+
+
+def test_an_unknown_step_is_no_step_of_it(home: StreamHome) -> None:
+    with pytest.raises(NotImplementedError):
+        Runner(spark=NOT_NEEDED, home=home, command=NOT_NEEDED).run(cast("Any", "step"), NOT_NEEDED)

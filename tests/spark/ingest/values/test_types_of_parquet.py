@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -9,22 +11,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import SourceFileUnfit
+from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from sessionizer.spark.ingest.file_source.unfit_files import find_unfit_column
+from sessionizer.spark.ingest.kafka_values.records import parse_records
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import JavaError
 from sessionizer.spark.internals.trying import try_expression
-from sessionizer.stream_spec.document.source import FilesSource
+from sessionizer.spark.session import temporary_settings
+from sessionizer.stream_spec.document.source import FilesSource, KafkaSource
 from support.expected.landed import table_rows
+from support.faults.bad_clicks import START_MS
 from support.processes.driver_process import run_to_end
+from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
 
 DAY_US = 86_400_000_000
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -162,3 +172,270 @@ def test_files_that_spark_would_read_wrongly_are_put_aside(tmp_path: Path) -> No
     assert set(aside) == {"b.parquet", "c.parquet", "d.parquet"}
     assert all("decimal(20,0)" in aside[name] for name in ("b.parquet", "c.parquet"))
     assert [(row["event_count"], row["items"]) for row in table_rows(stage.table("sessions"))] == [(6, 30)]
+
+
+LAST_US = 253_402_300_799_999_999
+"""The end of the year 9999."""
+FIRST_US = -62_135_596_800_000_000
+"""The begin of the year 1."""
+LAST_DAY, FIRST_DAY = 2_932_896, -719_162
+VALUES = {
+    "far": f"timestamp_micros({LAST_US})",
+    "before": f"timestamp_micros({FIRST_US})",
+    "local_at": f"cast(timestamp_micros({LAST_US}) as timestamp_ntz)",
+    "last_instant": f"timestamp_micros({LAST_US})",
+    "first_instant": f"timestamp_micros({FIRST_US})",
+    "day": f"date_from_unix_date({LAST_DAY})",
+    "day_before": f"date_from_unix_date({FIRST_DAY})",
+    "last_day": f"date_from_unix_date({LAST_DAY})",
+    "first_day": f"date_from_unix_date({FIRST_DAY})",
+    "nan": "double('NaN')",
+    "zero": "-0.0D",
+    "infinite": "float('-Infinity')",
+    "price": "cast('12345678901234567890.123456789' as decimal(38, 9))",
+    "raw": "unhex('ff00')",
+    "small": "cast(-128 as tinyint)",
+    "flag": "true",
+    "word": "cast('word' as varchar(10))",
+    "tags": "array('a', null)",
+    "instants": f"array(timestamp_micros({LAST_US}))",
+    "place": f"named_struct('n', 1, 'at', timestamp_micros({FIRST_US}))",
+    "marks": "map('a', double('NaN'), 'b', cast(null as double))",
+    "by_day": f"map(date_from_unix_date({LAST_DAY}), timestamp_micros({LAST_US}))",
+}
+SQL_OF_COLUMN = ", ".join(f"{sql} as {name}" for name, sql in VALUES.items())
+
+
+def spec() -> dict[str, Any]:
+    return {
+        "source": {"format": "delta", "path": "feed"},
+        "mapping": {
+            "key": "user_id",
+            "event_time": "timestamp_millis(ts)",
+            "event_id": "event_id",
+            "payload": {name: name for name in VALUES},
+        },
+        "measures": {"longest": "max(last_day)", "furthest": "max(far)", "places": "max(place)"},
+        "rules": {"watermark_delay": "10 seconds", "gap_timeout": "30 seconds", "emit_every": "5 seconds"},
+        "key_groups": 2,
+    }
+
+
+def send(spark: SparkSession, stage: Stage, *rows: tuple[str | None, str, int, str]) -> None:
+    """Rows of user, event id, second, and an expression in place of ``tags``."""
+    selects = [
+        f"select {'null' if user is None else repr(user)} as user_id, '{event_id}' as event_id, "
+        f"{START_MS + second * 1000}L as ts, {SQL_OF_COLUMN.replace(VALUES['tags'], tags)}"
+        for user, event_id, second, tags in rows
+    ]
+    frame = spark.sql(" union all ".join(selects))
+    frame.write.format("delta").mode("append").save(str(stage.feed))
+
+
+def test_a_value_of_any_type_goes_every_way(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, spec())
+    other = "array('other')"
+    plain = VALUES["tags"]
+    send(spark, stage, ("ann", "1", 0, plain), ("ann", "1", 0, plain), ("ann", "1", 0, other), (None, "2", 0, plain))
+    catch_up(spark, stage)
+    send(spark, stage, ("ann", "1", 0, other), ("ann", "3", 600, plain))
+    catch_up(spark, stage)
+    send(spark, stage, ("bob", "late", 1, plain))
+    drain(spark, stage)
+
+    quarantined = tables(spark, stage, "quarantine").collect()
+    refused = [(row.reason, json.loads(row.raw)) for row in quarantined]
+    assert sorted(reason for reason, _ in refused) == ["conflicting_duplicate"] * 2 + ["null_key"]
+    raw = {name.removeprefix("payload_"): value for name, value in refused[0][1].items()}
+    assert raw["day"] == "9999-12-31"
+    kept = tables(spark, stage, "sessions").selectExpr("inline(events)")
+    assert all(same_values(kept, row_count=2))
+    assert all(same_values(tables(spark, stage, "late_events"), row_count=1))
+
+
+FAR = {
+    "day": ("date_from_unix_date(2932897)", "date'9999-12-31'"),
+    "at": ("timestamp_micros(-62135596800000001)", "timestamp'2026-01-01 00:00:00'"),
+    "local_at": ("timestamp_ntz'+12000-01-01 00:00:00'", "timestamp_ntz'2026-01-01 00:00:00'"),
+    "days": ("array(null, date_from_unix_date(-719163))", "array(date'0001-01-01', null)"),
+    "place": ("named_struct('at', timestamp_micros(9223372036854775807))", "named_struct('at', timestamp'2026-01-01')"),
+    "by_day": ("map(date_from_unix_date(2147483647), 1)", "map(date'2026-01-01', 1)"),
+    "nothing": ("cast(null as array<date>)", "cast(null as array<date>)"),
+}
+"""Columns of the payload: an expression that no reader has a value for, and one that every reader has."""
+
+
+@pytest.mark.long
+def test_a_day_that_readers_have_no_value_for_reaches_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    far_spec = spec() | {"measures": {"next": "date_add(max(day), 1)", "newest": "max(day)"}}
+    far_spec["mapping"]["payload"] = {name: name for name in FAR}
+    stage = Stage.set_up(tmp_path, far_spec)
+    selects = []
+    for number, far in enumerate([None, *FAR]):
+        columns = ", ".join(f"{values[0] if name == far else values[1]} as {name}" for name, values in FAR.items())
+        selects.append(f"select 'ann' as user_id, '{number}' as event_id, {START_MS + number}L as ts, {columns}")
+    spark.sql(" union all ".join(selects)).write.format("delta").save(str(stage.feed))
+
+    drain(spark, stage)
+
+    refused = [row["reason"] for row in table_rows(stage.table("quarantine"))]
+    assert refused == ["year_out_of_range"] * (len(FAR) - 1)
+    (session,) = table_rows(stage.table("sessions"))
+    assert (session["event_count"], session["newest"], session["next"]) == (2, date(9999, 12, 31), None)
+
+
+def tables(spark: SparkSession, stage: Stage, name: str) -> Any:
+    return spark.read.format("delta").load(str(stage.table(name)))
+
+
+def same_values(found: Any, row_count: int) -> list[bool]:
+    """Whether each value came through: compared in Spark, as Python has no word for some."""
+    assert found.count() == row_count
+    checks = [
+        f"bool_and(cast({name} as string) <=> cast({sql} as string)) as {name}"
+        for name, sql in VALUES.items()
+        if name not in ("raw", "tags")
+    ]
+    (row,) = found.selectExpr(*checks, "bool_and(hex(raw) = 'FF00') as raw").collect()
+    return list(row)
+
+
+ZONES = ("Pacific/Kiritimati", "Etc/GMT+12")
+"""It is never the same day in both."""
+BY_THE_CLOCK = (
+    "10:00", "1:2", "T2", "T10:00", "T10:00:00Z", " 10:00", "\t10:00:00.5", "10:00 Europe/Berlin", "10:00:00+02:00",
+    "now", "today", "Yesterday", "tomorrow UTC", "now CET", "epoch", "current_date", "",
+)  # fmt: skip
+BY_ITSELF = ("2024-05-01", "2024-05-01T10:00:00Z", "2024-05-01 10:00:00", "2024-05-01 10:00:00 Europe/Berlin")
+CLOCK_VALUES = (*BY_THE_CLOCK, *BY_ITSELF)
+EXPRESSIONS = (
+    "try_to_timestamp(v)", "to_timestamp(v)", "to_timestamp_ltz(v)", "to_timestamp_ntz(v)", "cast(v as timestamp)",
+    "v::timestamp_ntz", "timestamp(v)", "date(v)", "date_trunc('second', v)", "v + interval 0 days",
+    "timestampadd(DAY, 0, v)", "from_utc_timestamp(v, 'UTC')", "transform(array(v), x -> timestamp(x))[0]",
+    "if(v < timestamp'2100-01-01', v::timestamp, null)", "struct(v::timestamp as at).at", "date_format(v, 'yyyy')",
+    "to_timestamp(concat(v, ''))",
+)  # fmt: skip
+
+
+def texts(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(number, value) for number, value in enumerate(CLOCK_VALUES)], "n int, v string")
+
+
+def by_expression(sql: str) -> Callable[[SparkSession, Path], DataFrame]:
+    def read(spark: SparkSession, _: Path) -> DataFrame:
+        rows = texts(spark)
+        return rows.select("n", try_expression(rows, sql).alias("at"), F.lit(None).cast("string").alias(FAULT))
+
+    return read
+
+
+def by_json(columns: str, at: str, **options: str) -> Callable[[SparkSession, Path], DataFrame]:
+    def read(spark: SparkSession, _: Path) -> DataFrame:
+        lines = [(json.dumps({"n": n, "v": v, "vs": [{"v": v}], "m": {"T1": v}}),) for n, v in enumerate(CLOCK_VALUES)]
+        rows = spark.createDataFrame(lines, "value string")
+        return parse_lines(rows, "json", f"n int, {columns}", options, 9_999).selectExpr("n", f"{at} as at", FAULT)
+
+    return read
+
+
+def by_escapes(spark: SparkSession, _: Path) -> DataFrame:
+    escaped = ["".join(rf"\u{ord(character):04x}" for character in value) for value in CLOCK_VALUES]
+    lines = [(f'{{"n":{n},"v":"{value}"}}',) for n, value in enumerate(escaped)]
+    return parse_lines(spark.createDataFrame(lines, "value string"), "json", "n int, v timestamp", {}, 9_999).select(
+        "n", F.col("v").alias("at"), FAULT
+    )
+
+
+def by_kafka(spark: SparkSession, _: Path) -> DataFrame:
+    kind = "key binary, value string, topic string, partition int, offset bigint, timestamp timestamp, headers int"
+    records = [(None, json.dumps({"n": n, "v": v}), "t", 0, n, None, None) for n, v in enumerate(CLOCK_VALUES)]
+    source = KafkaSource(
+        format="kafka", bootstrap_servers="h:1", topic="t", encoding="json", columns="n int, v timestamp"
+    )
+    return parse_records(spark.createDataFrame(records, kind), source, 9_999).select("n", F.col("v").alias("at"), FAULT)
+
+
+def by_csv(line: str, **options: str) -> Callable[[SparkSession, Path], DataFrame]:
+    def read(spark: SparkSession, home: Path) -> DataFrame:
+        (home / "feed").mkdir()
+        lines = [line.format(n=n, v=v) for n, v in enumerate(CLOCK_VALUES)]
+        (home / "feed" / "1.csv").write_text("\n".join(lines))
+        source = FilesSource(
+            format="files", path="feed", encoding="csv", columns="n int, `v t` timestamp", options=options
+        )
+        rows = read_source(spark, source, home, 9_999, stream=False)
+        return rows.select("n", F.col("`v t`").alias("at"), FAULT)
+
+    return read
+
+
+def by_folder(spark: SparkSession, home: Path) -> DataFrame:
+    for n, v in enumerate(CLOCK_VALUES):
+        name = v.replace(":", "%3A").replace("/", "%2F").replace("\t", "%09")
+        folder = home / "feed" / f"at={name or '__HIVE_DEFAULT_PARTITION__'}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": pa.array([n], pa.int32())}), folder / f"{n}.parquet")
+    source = FilesSource(format="files", path="feed", encoding="parquet", columns="n int, at timestamp")
+    return read_source(spark, source, home, 9_999, stream=False).select("n", "at", FAULT)
+
+
+WAYS: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
+    **{sql: by_expression(sql) for sql in EXPRESSIONS},
+    "json": by_json("v timestamp", "v"),
+    "json in an array": by_json("vs array<struct<v: timestamp>>", "vs[0].v"),
+    "json in a map": by_json("m map<string, timestamp>", "m['T1']"),
+    "json with a format": by_json(
+        "v timestamp", "v", timestampFormat="yyyy-MM-dd HH", enableDateTimeParsingFallback="true"
+    ),
+    "json without a zone": by_json("v timestamp_ntz", "v"),
+    "json as a day": by_json("v date", "v"),
+    "escapes of json": by_escapes,
+    "kafka": by_kafka,
+    "csv": by_csv("{n},{v}"),
+    "csv in quotes": by_csv("{n},'{v}'", quote="'"),
+    "csv of another separator": by_csv("{n}||{v}", sep="||"),
+    "csv of many lines": by_csv('{n},"{v}"', multiLine="true"),
+    "folder": by_folder,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_is_the_same_on_every_day(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    found: dict[str, list[tuple[str | None, int | None]]] = {}
+    for zone in ZONES:
+        with temporary_settings(spark, {"spark.sql.session.timeZone": zone}):
+            home = tmp_path / zone.replace("/", "-")
+            home.mkdir()
+            rows = WAYS[way](spark, home).where(F.col(FAULT).isNull()).where("at is not null")
+            for row in rows.selectExpr("n", "cast(at as string)", "unix_micros(cast(at as timestamp)) us").collect():
+                found.setdefault(CLOCK_VALUES[row["n"]], []).append((row["at"], row["us"]))
+    for value, (one, *others) in found.items():
+        assert len(others) == 1, f"in one zone only: {value!r}"
+        assert one[0] == others[0][0] or one[1] == others[0][1], f"{value!r} is {one} and {others[0]}"
+    assert found.keys() & set(BY_THE_CLOCK) == set()
+    assert found.keys() >= {"2024-05-01"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "event_time", "reason"),
+    [("string", "try_to_timestamp(ts)", "null_event_time"), ("timestamp", "ts", "wrong_type")],
+)
+def test_a_time_of_day_makes_no_other_event_late(
+    spark: SparkSession, tmp_path: Path, kind: str, event_time: str, reason: str
+) -> None:
+    source: dict[str, Any] = {"format": "files", "path": "feed", "encoding": "json"}
+    source |= {"columns": f"user string, ts {kind}, id string", "options": {"maxFilesPerTrigger": 1}}
+    mapping = {"key": "user", "event_time": event_time, "event_id": "id"}
+    rules = {"watermark_delay": "10 minutes", "gap_timeout": "30 minutes"}
+    stage = Stage.set_up(tmp_path, {"source": source, "mapping": mapping, "rules": rules})
+    events = [("u1", "2024-05-01T10:00:00Z"), ("bad", "01:00"), ("u1", "2024-05-01T10:05:00Z")]
+    events += [("u2", "2024-05-01T10:06:00Z"), ("u1", "2024-05-01T10:10:00Z"), ("u2", "2024-05-01T10:12:00Z")]
+    for number, (user, ts) in enumerate(events):
+        (stage.feed / f"{number}.json").write_text(json.dumps({"user": user, "ts": ts, "id": str(number)}))
+
+    drain(spark, stage)
+
+    assert {row["key"]: row["event_count"] for row in table_rows(stage.table("sessions"))} == {"u1": 3, "u2": 2}
+    (refused,) = table_rows(stage.table("quarantine"))
+    assert (refused["reason"], json.loads(refused["raw"])["ts"]) == (reason, "01:00")
+    assert table_rows(stage.table("late_events")) == []

@@ -3,47 +3,69 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches, next_watermark
 from sessionizer.checkpoint.descriptions import move_schema
-from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL, PARTS, copy_list_of_files, read_seen_files
+from sessionizer.checkpoint.list_intervals import fitting_interval
+from sessionizer.checkpoint.names import EVENTS, source_log
+from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.plain_values import format_value, plain_values
+from sessionizer.core.wire.alignment import unfit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.roots import add_scheme
+from sessionizer.home.data_files import files_below, list_names, relative_name
+from sessionizer.home.roots import add_scheme, folder_at, uri_of
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.internals.java_class import java_class
+from sessionizer.spark.query import assembly
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.event_counts import recount
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import savepoint_of
-from sessionizer.state.savepoints.manifest import SavepointKind
+from sessionizer.state.savepoints.listing import examine_savepoint, list_savepoints, savepoint_of
+from sessionizer.state.savepoints.manifest import SavepointKind, read_manifest
+from sessionizer.state.savepoints.marker_files import RemovalMark, keep_from_removal, write_data_record
 from sessionizer.state.savepoints.native import install, make_native_savepoint
+from sessionizer.state.savepoints.removal import remove
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.verification import findings
+from sessionizer.state.savepoints.verification import Damage, findings
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import as_landed, batches_of, landed, table_rows
+from support.expected.landed import as_landed, assert_as_defined, batches_of, landed, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
+from support.streams.payload_sql import as_sql
+from support.streams.payloads import CATALOGUE
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.restored_stream import Restored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+    from upath import UPath
 
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
+
 
 FILES = 12
 """As many batches: Spark takes snapshots of the state and compacts its list of files on the way."""
@@ -156,3 +178,222 @@ def test_tables_are_not_installed(stream: tuple[Stage, ClickFiles], tmp_path: Pa
     assert found.state is SavepointState.COMPLETE
     with pytest.raises(UnusableSavepoint, match="seeded, not copied"):
         install(found.home, found.manifest, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def folder(hdfs_folder: UPath) -> DataPath:
+    """As a person would name it."""
+    return folder_at(uri_of(hdfs_folder)) / "clicks"
+
+
+@pytest.fixture
+def stage(spark: SparkSession, tmp_path: Path) -> Stage:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 2, rate=6)
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage
+
+
+def wrong_with(home: SavepointHome) -> list[Damage]:
+    manifest, found = read_manifest(home), digest_files(home)
+    assert manifest
+    return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
+
+
+@pytest.mark.long
+def test_they_are_made_used_and_removed_there(
+    spark: SparkSession, stage: Stage, folder: DataPath, tmp_path: Path
+) -> None:
+    home, committed = stage.stream_home, read_committed_batch(stage.stream_home)
+    assert uri_of(folder).startswith("hdfs://")
+    made = make_savepoint(spark, home, committed, SavepointRequest(folder, "tests", "a"), lambda _: None)
+    native = make_native_savepoint(home, committed, SavepointRequest(folder, "tests", "b"), lambda _: None)
+    canonical, copied = list_savepoints(folder, epoch_ms())
+    assert [canonical.manifest, copied.manifest] == [made, native]
+    assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
+    held = made.counts, made.earliest_due_ms
+    assert recount(spark, canonical.home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
+    assert wrong_with(canonical.home) == wrong_with(copied.home) == []
+    install(copied.home, native, tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
+
+    with keep_from_removal(canonical.home, "tests"):
+        assert remove(canonical.home, home) == "somebody reads it"
+    hurt = next(file for file in files_below(canonical.home.part(OPEN_EVENTS)) if file.name.endswith(".parquet"))
+    content = opened(hurt).read_bytes()
+    opened(hurt).unlink()
+    opened(hurt).write_bytes(content[:-1])
+    assert wrong_with(canonical.home) == [Damage.CUT]
+    opened(canonical.home.manifest).unlink()
+    assert examine_savepoint(canonical.home, epoch_ms()).state is SavepointState.MAKING
+    write_data_record(copied.home.condemned, RemovalMark(epoch_ms()))  # by one that was killed
+    assert remove(copied.home, home) is None
+    assert [each.id for each in list_savepoints(folder, epoch_ms())] == ["a"]
+
+
+# the first and the last that readers have a value for: others are quarantined
+EXTREMES = {
+    "last_instant": "timestamp_micros(253402300799999999)",
+    "first_instant": "timestamp_micros(-62135596800000000)",
+    "last_day": "date_from_unix_date(2932896)",
+    "first_day": "date_from_unix_date(-719162)",
+}
+EVENTS_OF_TYPES_IN_A_SAVEPOINT = 4
+
+
+def spec(step: int) -> dict[str, Any]:
+    """The payload with the first or the last type of each of its columns."""
+    typed = {column.name: as_sql(column.name, column.types[step], "n") for column in CATALOGUE}
+    return {
+        "source": {
+            "format": "files", "path": "feed", "encoding": "json",
+            "columns": "user_id string, ts bigint, event_id string, n int",
+        },
+        "mapping": {
+            "key": "user_id", "event_time": "timestamp_millis(ts)", "event_id": "event_id",
+            "payload": typed | EXTREMES,
+        },
+        "rules": {"watermark_delay": "10 seconds", "gap_timeout": "30 seconds", "emit_every": "5 seconds"},
+        "key_groups": 2,
+        "sink": {"path": f"tables of step {step}"},  # a table does not widen its columns by itself
+    }  # fmt: skip
+
+
+def send(stage: Stage, name: str) -> None:
+    """Events that each have other values, for several keys at one time."""
+    rows = [
+        {"user_id": f"u{number % 2}", "ts": 1_750_000_000_000, "event_id": f"{name}{number}", "n": number}
+        for number in range(EVENTS_OF_TYPES_IN_A_SAVEPOINT)
+    ]
+    (stage.feed / f"{name}.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
+
+
+@pytest.fixture
+def stage_of_types_in_a_savepoint(spark: SparkSession, tmp_path: Path) -> Stage:
+    """A stream whose payload took other types on its way."""
+    stage = Stage.set_up(tmp_path, spec(0))
+    send(stage, "early")
+    catch_up(spark, stage)
+    stage.write_spec(spec(-1))
+    send(stage, "late")
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage
+
+
+def test_the_tables_have_what_the_state_has(spark: SparkSession, stage_of_types_in_a_savepoint: Stage) -> None:
+    home, committed = (
+        stage_of_types_in_a_savepoint.stream_home,
+        read_committed_batch(stage_of_types_in_a_savepoint.stream_home),
+    )
+    events = open_event_schema(committed.kept)
+    state = KeptState(stage_of_types_in_a_savepoint.checkpoint, committed.batch_id, 2, events)
+    with reading_state(spark):
+        expected = as_text(read_open_events(spark, state).toArrow())
+    make_savepoint(spark, home, committed, SavepointRequest(home.savepoints, "tests", "a"), lambda _: None)
+    saved = savepoint_table(spark, savepoint_of(home.savepoints, "a", epoch_ms()).home, OPEN_EVENTS).toArrow()
+    assert as_text(saved) == expected
+    assert len(saved) == 2 * EVENTS_OF_TYPES_IN_A_SAVEPOINT
+    assert all(saved.column(f"payload_{name}").null_count < len(saved) for name in columns())
+    # what comes next in the stream still goes together with it
+    assert not any(
+        unfit(events.field(f"payload_{name}").type, saved.field(f"payload_{name}").type) for name in columns()
+    )
+
+
+def columns() -> list[str]:
+    return [*(column.name for column in CATALOGUE), *EXTREMES]
+
+
+def as_text(rows: pa.Table) -> dict[str, list[str]]:
+    """Each column in the order of the events' ids."""
+    ordered = rows.sort_by("event_id")
+    return {
+        name: [format_value(value) for value in plain_values(ordered.column(name))] for name in ordered.column_names
+    }
+
+
+OF_THE_SITE = 50
+MORE = 3
+LIST_CLASS = "org.apache.spark.sql.execution.streaming.runtime.FileStreamSourceLog"
+
+
+def site_stream(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> tuple[Stage, ClickFiles]:
+    """A stream of an earlier release that has read the first ``files``, in as many batches. Then ``MORE`` have come."""
+    stage = Stage.set_up(root, clicks_spec())
+    written = write_click_files(root / "made", files + MORE, rate=6)
+    made = sorted((root / "made").iterdir())
+    stage.bring(made[:files])
+    with monkeypatch.context() as earlier:
+        earlier.setattr(assembly, "fitting_interval", lambda _checkpoint: OF_THE_SITE)
+        catch_up(spark, stage)
+    assert parts_of(stage.checkpoint) == {str(part) for part in range(files)}, "each file has a part, none is compact"
+    stage.bring(made[files:])
+    return stage, written
+
+
+def parts_of(checkpoint: DataPath) -> set[str]:
+    return {name for name in list_names(source_log(checkpoint, EVENTS)) if not name.startswith(".")}
+
+
+@pytest.mark.long
+def test_a_list_is_continued_that_lacks_a_compact_part(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check a list for which Spark with ``PARTS`` would look for ``9.compact``, and end the query."""
+    stage, written = site_stream(spark, tmp_path, monkeypatch, PARTS)
+    drain(spark, stage)
+    assert_as_defined(stage, written)
+
+
+@pytest.mark.long
+def test_such_a_stream_is_restored_from_a_native_savepoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, written = site_stream(spark, tmp_path, monkeypatch, PARTS + 2)
+    restored = Restored.saved(spark, stage, PARTS, written, native=True)
+    assert restored.restore().outcome is Ending.DONE
+    drain(spark, stage)
+    restored.assert_exact()
+
+
+@pytest.mark.parametrize("interval", [1, 3, 10, 15, 20, 21, 22, 34, 50, 120])
+def test_spark_finds_every_part_that_any_interval_left(spark: SparkSession, tmp_path: Path, interval: int) -> None:
+    """Also in a copy of the list, as native savepoints and proofs have it."""
+    for newest in (0, 8, 9, 10, 19, 24, 33, 45, 58, 60, 99, 119):
+        for checkpoint in listed_by(interval, newest, tmp_path / str(newest)):
+            assert read_by_spark(spark, checkpoint) == (newest, list(range(newest + 1))), checkpoint
+
+
+def listed_by(interval: int, newest: int, root: Path) -> Iterator[Path]:
+    """Yield a list as Spark writes it in this ``interval``, one whose older parts Spark has removed, and a copy."""
+    write_list(root / "whole", interval, range(newest + 1))
+    yield root / "whole"
+    last_compact = (newest + 1) // interval * interval - 1
+    write_list(root / "rest", interval, range(max(last_compact, 0), newest + 1))
+    yield root / "rest"
+    copy_list_of_files(root / "rest", EVENTS, newest, root / "copy")
+    assert fitting_interval(root / "copy") == PARTS
+    yield root / "copy"
+
+
+def write_list(checkpoint: Path, interval: int, parts: Iterable[int]) -> None:
+    folder = opened(source_log(checkpoint, EVENTS))
+    folder.mkdir(parents=True)
+    for part in parts:
+        is_compact = (part + 1) % interval == 0
+        held = range(part + 1) if is_compact else [part]
+        entries = [json.dumps({"path": f"file:///{each}", "timestamp": each, "batchId": each}) for each in held]
+        (folder / f"{part}{'.compact' if is_compact else ''}").write_text("\n".join(["v1", *entries]))
+
+
+def read_by_spark(spark: SparkSession, checkpoint: Path) -> tuple[int, list[int]]:
+    """Return the number of the newest part and those of all entries, as a query finds them when it starts."""
+    with temporary_settings(spark, {COMPACT_INTERVAL: str(fitting_interval(checkpoint))}):
+        found = java_class(spark, LIST_CLASS)(1, spark._jsparkSession, uri_of(source_log(checkpoint, EVENTS)))
+        return found.getLatestBatchId().get(), [entry.batchId() for entry in found.restore()]

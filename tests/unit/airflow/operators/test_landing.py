@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from airflow._shared.observability.metrics import stats as core_metrics
+from airflow.observability import stats as of_the_triggerer
+from airflow.observability.metrics import stats_utils as utils_of_the_triggerer
+from airflow.sdk._shared.observability.metrics import stats as sdk_metrics
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.observability import stats as of_a_worker
+from airflow.sdk.observability.metrics import stats_utils as utils_of_a_worker
+
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.errors import SparkConnectionMissing
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.failed_task import WIDTH, PersonNeeded, fit_lines, say_what_to_do
 from sessionizer_airflow.landing import Announcement, find_landing
+from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, gauges, labels, send_gauges
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    from sessionizer.home.stream_home import StreamHome
+    from support.fixtures.reviewed import Reviewed
+
 
 START = 1_800_000_000_000
 
@@ -133,3 +152,144 @@ def test_what_was_announced_is_kept_with_its_format(home: StreamHome, monkeypatc
     assert kept["format"] == 1
     store.kept[ANNOUNCED] = {**kept, "format": 9, "rows": "of a newer release"}
     assert asyncio.run(first_event()) > 10, "all is told again"
+
+
+LOG = "/platform/streams/clicks/logs/" + "driver.0123456789ab.log"
+ENDED = SupervisionEnded("clicks", "5 failures in a row, the last: driver a failed", f"free space (its log: {LOG})")
+
+
+def test_what_to_do_is_the_last_line_and_an_error(caplog: pytest.LogCaptureFixture, reviewed: Reviewed) -> None:
+    with caplog.at_level(logging.INFO):
+        say_what_to_do({"exception": PersonNeeded.wrap(ENDED)})
+    *_, reason, remedy = caplog.records
+    assert caplog.messages[0] == "::endgroup::", "what follows would be folded away"
+    reviewed(reason.getMessage())
+    reviewed(remedy.getMessage())
+    assert {reason.levelname, remedy.levelname} == {"ERROR"}
+
+
+def test_the_exception_says_only_what_happened(reviewed: Reviewed) -> None:
+    error = PersonNeeded.wrap(SparkConnectionMissing("spark_default"))
+    assert isinstance(error, AirflowFailException), "it would be tried again"
+    assert "What to do" not in str(error)
+    reviewed(error.remedy)
+
+
+def test_failures_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    for error in (RuntimeError("no"), "killed", None):
+        say_what_to_do({"exception": error})
+    assert caplog.messages == []
+
+
+def test_long_lines_fit_the_screen_and_paths_stay_whole(reviewed: Reviewed) -> None:
+    path = "/" + "x" * WIDTH
+    text = fit_lines(f"waiting for {path} and {'much else ' * 20}. What to do: mend it")
+    lines = text.splitlines()
+    assert path in [line.strip() for line in lines]
+    reviewed(lines[-1].strip())
+    assert all(len(line.strip()) <= WIDTH for line in lines if path not in line)
+
+
+DOCUMENTATION = REPOSITORY / "docs" / "metrics.md"
+LINEAGE = "20261121T105501-3fa9c2"
+BEAT = Heartbeat(
+    uid="a",
+    at=1_790_000_000_123,
+    started_at=1,
+    phase=Phase.RUNNING,
+    lineage=LINEAGE,
+    batch_id=3,
+    batch_ms=560,
+    rows_per_second=1234.5,
+    watermark_lag_ms=12_000,
+    source_lag=9,
+    state_rows=70,
+    state_bytes=4096,
+    open_keys=17,
+    sessions_rows=5,
+    late=2,
+    quarantined=0,
+)
+
+
+def test_every_gauge_of_a_full_heartbeat() -> None:
+    assert gauges(BEAT) == {
+        "sessionizer.heartbeat_timestamp_seconds": 1_790_000_000.123,
+        "sessionizer.batch_duration_seconds": 0.56,
+        "sessionizer.rows_per_second": 1234.5,
+        "sessionizer.source_lag_events": 9,
+        "sessionizer.watermark_lag_seconds": 12,
+        "sessionizer.state_rows": 70,
+        "sessionizer.state_bytes": 4096,
+        "sessionizer.open_sessions": 17,
+        "sessionizer.sessions_total": 5,
+        "sessionizer.late_events_total": 2,
+        "sessionizer.quarantined_rows_total": 0,
+    }
+
+
+def test_what_a_heartbeat_does_not_know_is_not_sent() -> None:
+    starting = Heartbeat(uid="a", at=1000, started_at=1, phase=Phase.STARTING)
+    assert gauges(starting) == {"sessionizer.heartbeat_timestamp_seconds": 1}
+    assert labels("clicks", starting) == {"stream": "clicks"}
+
+
+def test_an_idle_stream_handles_nothing() -> None:
+    idle = Heartbeat(uid="a", at=1000, started_at=1, phase=Phase.IDLE, rows_per_second=1234.5, open_keys=17)
+    assert gauges(idle) == {
+        "sessionizer.heartbeat_timestamp_seconds": 1,
+        "sessionizer.rows_per_second": 0.0,
+        "sessionizer.open_sessions": 17,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["health", "health_timestamp_seconds", *OF_HEARTBEAT, *(f"{name}_total" for name in COUNTERS)]
+)
+def test_the_documentation_has_it(name: str) -> None:
+    assert f"| `{name}` |" in DOCUMENTATION.read_text()
+
+
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A StatsD server's socket, to which Airflow is told to send."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(10)
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_ON", "True")
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "True")
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_HOST", "127.0.0.1")
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_PORT", str(server.getsockname()[1]))
+        of_the_triggerer.initialize(factory=utils_of_the_triggerer.get_stats_factory(), export_legacy_names=True)
+        of_a_worker.initialize(factory=utils_of_a_worker.get_stats_factory(), export_legacy_names=True)
+        yield server
+        for module in (core_metrics, sdk_metrics):
+            module._get_backend().statsd.close()  # Airflow leaves that to the process's end
+        monkeypatch.undo()
+        of_the_triggerer.initialize(factory=utils_of_the_triggerer.get_stats_factory(), export_legacy_names=True)
+        of_a_worker.initialize(factory=utils_of_a_worker.get_stats_factory(), export_legacy_names=True)
+
+
+def received(listener: socket.socket, number: int) -> set[str]:
+    return {listener.recv(2048).decode() for _ in range(number)}
+
+
+def test_gauges_arrive_with_their_labels(listener: socket.socket) -> None:
+    send_gauges("clicks", BEAT)
+    expected = gauges(BEAT)
+    assert received(listener, len(expected)) == {
+        f"airflow.{name},stream=clicks,lineage={LINEAGE}:{value}|g" for name, value in expected.items()
+    }
+
+
+def test_counters_arrive_with_the_lineage_of_the_newest_driver(listener: socket.socket, tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    count(home, COUNTERS[0])
+    assert received(listener, 1) == {f"airflow.sessionizer.{COUNTERS[0]}_total,stream=clicks:1|c"}
+    HEARTBEAT_FILE.of(home).write(BEAT)
+    for name in COUNTERS:
+        count(home, name)
+    assert received(listener, len(COUNTERS)) == {
+        f"airflow.sessionizer.{name}_total,stream=clicks,lineage={LINEAGE}:1|c" for name in COUNTERS
+    }

@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from sessionizer.causes.cause import KILLED, name_stream
+from sessionizer.causes import start_problem as known
+from sessionizer.causes.cause import KILLED, NO_START, name_stream
 from sessionizer.causes.query_causes import QUERY_CAUSES, QueryCause
+from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.lease import write_lease
 from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.process_records import EXIT_FILE, LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.process_records import (
+    EXIT_FILE,
+    LAUNCH_FILE,
+    ExitOutcome,
+    ExitRecord,
+    LaunchRecord,
+    LeaseRecord,
+)
 from sessionizer.control.status.driver_status import DriverStatus, State
+from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect
-from sessionizer.home.clock import MINUTE, epoch_ms
+from sessionizer.fleet.finding import HealthWord, StreamHealth
+from sessionizer.home.clock import MINUTE, SECOND, epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
+from sessionizer_airflow.supervision.decide import Adopt, GiveUp, Launch, Replace, Wait, decide
 from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.ledger import Ledger
-from sessionizer_airflow.supervision.observe import Situation
+from sessionizer_airflow.supervision.observe import Situation, read_situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import describe
 from support.expected.driver_statuses import driver_status
+from support.expected.told_causes import WORDS
+from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
+from support.streams.judged_stream import judged_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.errors import SessionizerError
-    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from support.fixtures.reviewed import Reviewed
+
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
@@ -186,3 +204,185 @@ def test_a_transient_cause_is_told_when_it_has_lasted_and_when_it_is_over(
     assert [alert.kind for alert in alerts] == [AlertKind.WAITING, AlertKind.RECOVERED]
     assert alerts[-1].reason.startswith("it waited for ")
     assert alerts[-1].reason.endswith(": a disk is full")
+
+
+SECTION = re.compile(r"## Causes\n.*?(?=\n## )", re.DOTALL)
+ROW = re.compile(r"^\| (`.*?) \| (terminal|transient|unclear) \|", re.MULTILINE)
+
+
+def rows_of_the_page() -> dict[str, str]:
+    page = (REPOSITORY / "docs" / "operating.md").read_text(encoding="utf-8")
+    section = SECTION.search(page)
+    assert section is not None
+    return {name: verdict for names, verdict in ROW.findall(section[0]) for name in re.findall(r"`(\w+)`", names)}
+
+
+def driver_that_ended_by(cause: str) -> DriverStatus:
+    terminal = CAUSES[cause].verdict is RetryEffect.TERMINAL
+    ending = ExitRecord("a", NOW, ExitOutcome.FAILED, error_type=cause, message="it ended", terminal=terminal)
+    lease = LeaseRecord(7, NOW - 60_000, "a", 11, 11, "worker-3")
+    desired = Desired(DesiredState.RUNNING, NOW - 90_000, "olga")
+    return judge_status(DriverStatus(uid="a", desired=desired, lease=lease, alive=False, exit_record=ending), NOW)
+
+
+def health_after(cause: str, ms: int, record: SupervisionRecord | None = None, times: int = 1) -> StreamHealth:
+    driver = driver_that_ended_by(cause)
+    failure = failure_of(driver)
+    assert failure is not None
+    record = record or SupervisionRecord()
+    for number in range(times):
+        uid = "a" if number == times - 1 else f"b{number}"
+        record = add_failure(record, failure.__class__(what=failure.what, cause=failure.cause, uid=uid), POLICY, NOW)
+    return judged_stream(driver, NOW + ms, supervision=record).health
+
+
+def test_the_page_lists_the_causes_with_their_verdicts() -> None:
+    page = rows_of_the_page()
+    assert len(page) > 60
+    assert {name: CAUSES[name].verdict.lower() for name in page} == page
+
+
+@pytest.mark.parametrize("cause", sorted(rows_of_the_page()))
+def test_a_cause_gives_its_word(cause: str) -> None:
+    word, rules = WORDS[CAUSES[cause].verdict]
+    for ms in (0, 10_000):
+        health = health_after(cause, ms)
+        assert health.word is word
+        assert health.rule in rules
+    if word is HealthWord.DOWN:
+        assert CAUSES[cause].for_good or health.findings[0].what_to_do
+
+
+def test_a_cause_that_repeats_is_down_when_the_budget_is_spent() -> None:
+    assert health_after("memory", 0, times=POLICY.restart_budget).word is HealthWord.WARNING
+    assert health_after("memory", 0, times=POLICY.restart_budget + 1).rule == "given_up"
+
+
+def test_without_a_supervisor_every_cause_is_down() -> None:
+    health = judged_stream(driver_that_ended_by("unreachable"), NOW).health
+    assert (health.word, health.rule) == (HealthWord.DOWN, "no_driver")
+
+
+LOGS = SUPPORT / "start_logs"
+PROBLEMS = {
+    "no_java": (known.NO_JAVA, "there is no Java"),
+    "java_home_elsewhere": (known.NO_JAVA, "there is no Java at /nowhere/java/bin/java"),
+    "old_java": (known.OLD_JAVA, "Java is too old (class files up to 52)"),
+    "no_memory": (known.NO_MEMORY, "no memory for 94371840000KB of heap"),
+    "missing_application": (known.NO_APPLICATION, "there is no application /nowhere/main.py"),
+    "missing_jar": (known.NO_JAR, "there is no jar /opt/jars/delta.jar"),
+    "no_jars": (known.NO_JAR, "no jar has io.delta.sql.DeltaSparkSessionExtension"),
+    "broken_code": (
+        known.BROKEN_CODE,
+        "its code fails with ModuleNotFoundError: No module named 'sessionizer.cli.application'",
+    ),
+    "malformed_master": (known.BAD_MASTER, "sparkle://x is no Spark master"),
+    "yarn_without_configuration": (
+        known.NO_YARN_CONFIGURATION,
+        "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
+    ),
+    "unknown_host": (known.UNREACHABLE, "there is no host no-such-host.invalid"),
+    "unreachable_master": (known.UNREACHABLE, "master 127.0.0.1:1 does not answer"),
+    "unreachable_yarn": (known.UNREACHABLE, "YARN or its file system does not answer at localhost:1"),
+    "unreachable_kubernetes": (
+        known.UNREACHABLE,
+        "Kubernetes does not answer (Connection refused: /127.0.0.1:1)",
+    ),
+    "no_workers": (known.NO_RESOURCES, "the cluster gives it no executor"),
+}
+
+
+def driver(problem: StartProblem, state: State) -> DriverStatus:
+    then = NOW - 200_000
+    return driver_status(state, NOW, launched_ms=then, heard_ms=then, start_problem=problem)
+
+
+def test_every_log_has_its_problem() -> None:
+    assert {file.stem for file in LOGS.glob("*.log")} == set(PROBLEMS)
+    assert {cause for cause, _ in PROBLEMS.values()} == set(START_CAUSES)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_problems_are_told_apart(name: str) -> None:
+    assert start_problem((LOGS / f"{name}.log").read_text()) == StartProblem(*PROBLEMS[name])
+
+
+def test_a_log_without_a_known_symptom() -> None:
+    assert start_problem("26/11/21 14:43:49 INFO SparkContext: Running Spark version 4.2.0\n") is None
+
+
+def test_what_people_must_mend_is_not_tried_again(reviewed: Reviewed) -> None:
+    problem = StartProblem(known.OLD_JAVA, "Java is too old")
+    decision = decide(_situation(driver(problem, State.VANISHED)), SupervisionRecord(), SupervisionPolicy(), NOW)
+    assert isinstance(decision, GiveUp)
+    reviewed(decision.reason)
+    assert "set JAVA_HOME to Java 17 or 21" in decision.remedy
+
+
+def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts(reviewed: Reviewed) -> None:
+    seen = driver(StartProblem(known.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
+    policy = SupervisionPolicy()
+    assert not isinstance(decide(_situation(seen), SupervisionRecord(), policy, NOW), GiveUp)
+    decision = decide(_situation(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
+    assert isinstance(decision, Wait)
+    assert decision.until_ms == NOW + policy.longest_backoff_ms
+    reviewed(decision.why)
+
+
+def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
+    seen = driver(StartProblem(known.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
+    decision = decide(_situation(seen), SupervisionRecord(), SupervisionPolicy(), NOW)
+    why = "no batch 200 s after its launch: the cluster gives it no executor"
+    assert decision == Replace("abc123", why, CAUSES["no_resources"])
+
+
+def _situation(seen: DriverStatus) -> Situation:
+    return Situation(desired=Desired(DesiredState.RUNNING), driver=seen)
+
+
+GRACE = POLICY.startup_grace_ms
+
+
+class Start(NamedTuple):
+    """Times in ms before now. None: it has not come so far."""
+
+    submitted: int
+    leased: int | None = None
+    got_on: int | None = None
+    replaced: str | None = None
+
+
+STARTS = {
+    "it waits in the queue": Start(GRACE),
+    "it waits in the queue for too long": Start(GRACE + SECOND, replaced="no batch 181 s after its launch"),
+    "submitted long ago, leased just now": Start(60 * MINUTE, GRACE),
+    "a step of its start was done just now": Start(277 * SECOND, GRACE + SECOND, 20 * SECOND),
+    "the newest step is as old as the grace": Start(60 * MINUTE, 59 * MINUTE, GRACE),
+    "it beats, and no step was ever done": Start(
+        277 * SECOND, GRACE + SECOND, replaced="no batch 277 s after its launch"
+    ),
+    "no step was done for longer than the grace": Start(
+        400 * SECOND,
+        390 * SECOND,
+        GRACE + SECOND,
+        replaced="no batch 400 s after its launch, and no progress of its start for 181 s",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_is_left_alone_as_long_as_it_gets_on(name: str, tmp_path: Path) -> None:
+    start, home = STARTS[name], StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    launch = LaunchRecord(uid="a", at=NOW - start.submitted, log="", master="yarn", submission="tag")
+    LAUNCH_FILE.of(home).write(launch)
+    if start.leased is not None:
+        assert write_lease(home, LeaseRecord(1, NOW - start.leased, "a", 7, 7, "worker-9", "another boot"))
+        progress_at = None if start.got_on is None else NOW - start.got_on
+        beat = Heartbeat("a", NOW - SECOND, NOW - start.leased, Phase.STARTING, progress_at=progress_at)
+        HEARTBEAT_FILE.of(home).write(beat)
+    decision = decide(read_situation(home, POLICY, NOW), SupervisionRecord(), POLICY, NOW)
+    if start.replaced is None:
+        assert decision == Adopt("a", "STARTING")
+    else:
+        assert decision == Replace("a", start.replaced, NO_START)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.causes.cause import HUNG
 from sessionizer.control.lease import acquire
 from sessionizer.control.records.driver_records import Phase
+from sessionizer.fleet.finding import Finding, HealthWord, Rule, weigh
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import name_process
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
+from sessionizer_airflow.supervision.decide import Action, Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.tell import describe, level_of
 from sessionizer_airflow.triggers import LEAST_WATCH_MS, StreamTrigger
 from support.processes.fabricated_platform import beat
 
@@ -85,3 +91,49 @@ def test_a_worker_is_called_when_what_it_has_shown_is_no_longer_so(
     beat(home, batch_id=1, phase=phase)
     assert fired_by(home, watch_until=clock.began + 60_000, shown=shown)["watch_is_over"] is not calls
     assert (clock.passed < 60_000) is calls
+
+
+@pytest.mark.parametrize(
+    ("decision", "level"),
+    [
+        (Launch("no driver has run yet"), logging.INFO),
+        (Adopt("a", "STARTING"), logging.INFO),
+        (Adopt("a", "RUNNING"), logging.INFO),
+        (Adopt("a", "IDLE"), logging.INFO),
+        (Adopt("a", "STOPPING"), logging.INFO),
+        (Wait(1, "driver a vanished"), logging.WARNING),
+        (Wait(1, "driver a is leaving", orderly=True), logging.INFO),
+        (StandBy("desired state is STOPPED"), logging.INFO),
+        (GiveUp("no Java", "install it"), logging.ERROR),
+    ],
+    ids=str,
+)
+def test_every_decision_has_a_level(decision: Action, level: int) -> None:
+    assert level_of(decision) == level
+
+
+@pytest.mark.parametrize("uid", ["3f2a91", "restore-20261125T200000-abc123"])
+@pytest.mark.parametrize("out_of_sight", [False, True])
+def test_a_command_is_not_called_a_driver(uid: str, *, out_of_sight: bool) -> None:
+    decisions: list[Action] = [
+        Adopt(uid, "RUNNING"),
+        Replace(uid, "it hangs", HUNG, out_of_sight=out_of_sight),
+        StandBy("desired state is STOPPED", stop=uid),
+    ]
+    assert all(name_process(uid) in describe(each, None, now_ms=0) for each in decisions)
+
+
+@pytest.mark.parametrize(
+    ("word", "rule", "calm", "label"),
+    [
+        (HealthWord.WARNING, Rule.BACKING_OFF, Rule.STOPPED, "warning: backing off"),
+        (HealthWord.DEGRADED, Rule.ROWS_REFUSED, Rule.WORKING, "degraded: rows refused"),
+        (HealthWord.HEALTHY, Rule.UPGRADE_WAITS, Rule.WORKING, "healthy: upgrade waits"),
+        (None, Rule.WORKING, Rule.WORKING, "healthy"),
+        (None, Rule.WORKING, Rule.IDLE, "healthy"),
+        (None, Rule.WORKING, Rule.STOPPED, "healthy: stopped"),
+    ],
+)
+def test_the_label_is_the_word_and_its_rule(word: HealthWord | None, rule: Rule, calm: Rule, label: str) -> None:
+    finding = Finding(rule, word, "") if word else None
+    assert weigh([finding], calm).label == label
