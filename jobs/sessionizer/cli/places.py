@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from sessionizer.errors import InvalidSpec, UnknownStream
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import require_reachable
 from sessionizer.home.names import check_name
 from sessionizer.home.roots import (
@@ -84,7 +84,7 @@ def require_known_stream(where: StreamHome, streams: Path | None = None) -> None
 
     If there is only the file, say so on stderr. Raises ControlUnreachable.
     """
-    if store_at(where.control).exists():
+    if Store(where.control).exists():
         return
     nowhere = nothing_known(where.platform, [where.name])
     known = {each.name for each in stream_homes(where.platform)}

@@ -24,7 +24,7 @@ from sessionizer.control.failed_exit import record_false_start
 from sessionizer.control.records.process_records import require_shared_home
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
@@ -105,7 +105,7 @@ def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | Non
     home = StreamHome.of(platform, stream)
     try:
         file = read_spec_file(specs_folder(streams), stream)
-        if not store_at(home.control).exists():
+        if not Store(home.control).exists():
             file.required()
     except SessionizerError as error:
         if uid is not None:

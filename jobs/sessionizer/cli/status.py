@@ -19,7 +19,7 @@ from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import describe_duration, epoch_ms, moment_text
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def status(
         for view in found:
             for line in _lines(view):
                 typer.echo(f"{view.name}: {typed.complete(line)}")
-    strangers = [view.name for view in found if view.home is not None and not store_at(view.home.control).exists()]
+    strangers = [view.name for view in found if view.home is not None and not Store(view.home.control).exists()]
     if strangers:
         say(f"note: {nothing_known(platform, strangers)}")
     code = max((view.exit_code for view in found), default=0)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.operation_record import APPROVED_COMMAND_FILE, PLAN_FILE
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
@@ -62,5 +62,5 @@ def _remove_older(directory: ControlPath, pattern: str, seconds: int) -> None:
     with suppress(OSError):
         for name in record_names(directory, pattern):
             with suppress(OSError):
-                if store_at(directory / name).changed_at_ms() < oldest:
-                    store_at(directory / name).remove()
+                if Store(directory / name).changed_at_ms() < oldest:
+                    Store(directory / name).remove()

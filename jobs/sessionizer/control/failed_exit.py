@@ -21,7 +21,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -60,5 +60,5 @@ def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> N
         owner = read_lease(home)
         if owner is not None and owner.uid == uid:
             return  # a driver of that uid may live, and the record would free its lease
-        store_at(home.control).make_folder()
+        Store(home.control).make_folder()
         record_failure(home, uid, error)

@@ -32,7 +32,7 @@ from sessionizer.control.records.process_records import (
 from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at, unreachable
+from sessionizer.home.control_store import Store, record_names, unreachable
 from sessionizer.home.names import check_identifier
 from sessionizer.home.roots import uri_of
 
@@ -68,7 +68,7 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
             return reading.value
         if reading.error is not None:
             with suppress(OSError):
-                return LeaseRecord(token, store_at(file.path).changed_at_ms())
+                return LeaseRecord(token, Store(file.path).changed_at_ms())
             return LeaseRecord(token, 0)
         # It was pruned since it was listed, so there is a higher one.
     return None
@@ -102,7 +102,7 @@ def _prune(home: StreamHome, newest: int) -> None:
 
 def _remove(path: ControlPath) -> None:
     with suppress(OSError):
-        store_at(path).remove()
+        Store(path).remove()
 
 
 def _token(name: str) -> int:

@@ -17,7 +17,7 @@ from sessionizer.control.records.desired_state import DesiredState, end_maintena
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_unless_abandoned
 from sessionizer.errors import ControlUnreachable, DamagedFile, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import mint_id
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], No
     Raises LeaseLost, ControlUnreachable, UnwritablePath, DiskFull, DamagedFile.
     """
     permit()
-    wanted = DesiredState.STOPPED if record.never_ran and not store_at(home.lineage_record).exists() else record.wanted
+    wanted = DesiredState.STOPPED if record.never_ran and not Store(home.lineage_record).exists() else record.wanted
     end_maintenance(home, wanted, by=by or record.by, why=f"{record.verb} {record.id} was abandoned")
 
 

@@ -11,7 +11,7 @@ from sessionizer.control.records.desired_state import Desired, DesiredState, exa
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import ChangeRefused, InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec, write_lineage_spec
@@ -142,7 +142,7 @@ def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
     The driver checks the checkpoint itself. Raises NotAccepted if open sessions would lack something.
     """
     lineage = active_lineage(home)
-    if lineage is not None and store_at(home.lineage(lineage).open_sessions).exists():  # since its first batch
+    if lineage is not None and Store(home.lineage(lineage).open_sessions).exists():  # since its first batch
         require_continuable(home.name, pending_changes(home, spec))
         require_no_loss(home, lineage, spec)
 

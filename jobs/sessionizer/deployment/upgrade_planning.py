@@ -15,7 +15,7 @@ from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts import judge_differences
 from sessionizer.errors import DamagedFile, NotAccepted, StoreUnreachable
-from sessionizer.home.control_store import cached_read, store_at
+from sessionizer.home.control_store import Store, cached_read
 from sessionizer.home.data_files import list_names, read_data_text
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
@@ -64,7 +64,7 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
     The number is 0 only if none is open.
     """
     file = home.lineage(lineage).open_sessions
-    learned = OpenSessions(file) if store_at(file).exists() else None
+    learned = OpenSessions(file) if Store(file).exists() else None
     count = None if learned is None else learned.total or learned.most
     return replace(uncounted_state(home, lineage), sessions=count)
 

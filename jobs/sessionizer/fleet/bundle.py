@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.counts import count_text
 from sessionizer.home.clock import epoch_ms, moment_text
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.local_files import KEPT, open_regular
 from sessionizer.home.stream_home import LOG_NAME
 from sessionizer.launch.driver_environment import is_airflows
@@ -131,7 +131,7 @@ def _records_in(folder: ControlPath) -> Iterator[ControlPath]:
 
 
 def _add_record(bundle: Bundle, path: ControlPath, name: str) -> None:
-    content = store_at(path).read()
+    content = Store(path).read()
     if len(content) > RECORD_BYTES:
         bundle.missing[f"control/{name}"] = count_text(len(content), "byte")
         return

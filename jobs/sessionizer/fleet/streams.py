@@ -24,7 +24,7 @@ from sessionizer.deployment.waiting import find_waiting
 from sessionizer.errors import DamagedFile, DuplicateStream, SessionizerError, UnforeseenContent, UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.home_identity import identity_file
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
@@ -105,7 +105,7 @@ def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
     """
     files = home.lineage(lineage)
     origin = ORIGIN_FILE.of(home, lineage)
-    has_run = any(store_at(path).exists() for path in (files.batches, files.open_sessions, origin.path))
+    has_run = any(Store(path).exists() for path in (files.batches, files.open_sessions, origin.path))
     for file in (CHECKPOINT_FILE.of(home, lineage), SPEC_FILE.of(home, lineage), TYPES_FILE.of(home, lineage)):
         yield partial(_require, file, missed=has_run)
     yield DRAINED_FILE.of(home, lineage).require
@@ -175,7 +175,7 @@ def find_view(platform: Path, specs: Path, name: str) -> StreamView:
         return one_stream(platform, specs, name)
     except UnknownStream:
         home = StreamHome.of(platform, name)
-        if not store_at(home.control).exists():
+        if not Store(home.control).exists():
             raise
         return _isolate(name, partial(view_home, home))
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from fnmatch import filter as fitting
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.local_files import (
@@ -32,7 +32,7 @@ from sessionizer.home.local_files import (
     unreadable,
     unwritable,
 )
-from sessionizer.home.roots import outlive_connections_of_the_parent, uri_of
+from sessionizer.home.roots import ON_HADOOP, outlive_connections_of_the_parent, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,112 +58,139 @@ _NUMBERS: Final = {
 _Answer = TypeVar("_Answer")
 
 
-class UriStore:
-    """The file or folder at ``path`` of a store: see ``ControlStore``."""
+class Store:
+    """The file or folder at ``path`` of a control root. No other code asks where a record is.
 
-    repeats_calls = True
+    Operations raise OSError, FileNotFoundError if it is absent. A value that is being made is cached with its reads.
+    """
 
-    def __init__(self, path: UPath) -> None:
-        self._path, self._is_hdfs = path, path.protocol == "hdfs"
+    def __init__(self, path: ControlPath) -> None:
+        self._path = path
+        self.repeats_calls = not isinstance(path, Path)
+        """Whether a client repeats a call whose answer was lost. Then the content of a created file must be unique."""
 
     def read(self) -> bytes:
         """Read the file."""
-        return self._ask(lambda: bytes(self._system.cat_file(self._path.path)))
+        return cached_read(self._path, "read", self._read)
+
+    def _read(self) -> bytes:
+        if isinstance(self._path, Path):
+            with open_regular(self._path) as file:
+                return file.read()
+        return self._ask(lambda system, name: bytes(system.cat_file(name)))
+
+    def names(self) -> list[str]:
+        """List the names in the folder."""
+        return cached_read(self._path, "names", self._names)
+
+    def _names(self) -> list[str]:
+        if isinstance(self._path, Path):
+            return os.listdir(self._path)  # noqa: PTH208  a path for each name would cost more than the listing
+        return self._ask(names_below)
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+        return cached_read(self._path, "exists", self._exists)
+
+    def _exists(self) -> bool:
+        if isinstance(self._path, Path):
+            return self._path.exists()
+        return self._ask(lambda system, name: bool(system.exists(name)))
 
     def replace(self, content: bytes, *, durable: bool) -> None:
-        """Replace the file."""
-        if self._is_hdfs:
-            self._ask(lambda: self._write_by_rename(content, durable=durable, overwrite=True))
+        """Replace the file, without a moment at which it is absent. ``durable`` makes it survive a power cut."""
+        if isinstance(self._path, Path):
+            replace_file(self._path, content, durable=durable)
+        elif self._path.protocol in ON_HADOOP:
+            self._ask(lambda system, _: self._write_by_rename(system, content, durable=durable, overwrite=True))
         else:
-            self._ask(lambda: self._system.pipe_file(self._path.path, content))
+            self._ask(lambda system, name: system.pipe_file(name, content))
 
     def create(self, content: bytes) -> bool:
-        """Create the file unless it exists. If it does, ``content`` tells whether this call was its maker."""
+        """Create the file unless it exists. Returns True for the one caller that did, which ``content`` tells."""
+        if isinstance(self._path, Path):
+            return create_file(self._path, content)
         try:
-            if self._is_hdfs:
-                self._ask(lambda: self._write_by_rename(content, durable=True, overwrite=False))
+            if self._path.protocol in ON_HADOOP:
+                self._ask(lambda system, _: self._write_by_rename(system, content, durable=True, overwrite=False))
             else:
-                self._ask(lambda: self._system.pipe_file(self._path.path, content, mode="create"))
+                self._ask(lambda system, name: system.pipe_file(name, content, mode="create"))
         except (FileExistsError, FileNotFoundError) as error:
             try:
-                return self.read() == content
+                return self._read() == content
             except FileNotFoundError:
                 if isinstance(error, FileExistsError):
                     return False  # it is gone again
                 raise error from None
         return True
 
-    def names(self) -> list[str]:
-        """List the names in the folder."""
-        listed = self._ask(lambda: self._system.ls(self._path.path, detail=False))
-        # a tool may have left an empty object in the place of a folder, which is listed inside of it
-        inside = (str(name).rstrip("/") for name in listed if str(name).rstrip("/") != self._path.path.rstrip("/"))
-        return [name.rpartition("/")[2] for name in inside]
-
-    def exists(self) -> bool:
-        """Whether there is such a file or folder."""
-        return self._ask(lambda: bool(self._system.exists(self._path.path)))
-
     def remove(self) -> None:
         """Delete the file, if it exists."""
         with suppress(FileNotFoundError):
-            self._ask(lambda: self._system.rm_file(self._path.path))
+            if isinstance(self._path, Path):
+                self._path.unlink()
+            else:
+                self._ask(lambda system, name: system.rm_file(name))
 
     def make_folder(self) -> None:
-        """Make the folder and its parents. An object store has none: a folder is there when something is in it."""
-        if self._is_hdfs:
-            self._ask(lambda: self._system.makedirs(self._path.path, exist_ok=True))
+        """Make the folder and its parents, closed to others. Harmless if it exists. An object store has no folders."""
+        if isinstance(self._path, Path):
+            make_private(self._path)
+        elif self._path.protocol in ON_HADOOP:
+            self._ask(lambda system, name: system.makedirs(name, exist_ok=True))
 
     def changed_at_ms(self) -> int:
-        """Return the time of the last write by the store's clock."""
-        return int(self._ask(lambda: self._system.modified(self._path.path)).timestamp() * 1000)
+        """Return the time at which the file was written, in epoch ms by its store's clock."""
+        if isinstance(self._path, Path):
+            return self._path.stat().st_mtime_ns // 1_000_000
+        return int(self._ask(lambda system, name: system.modified(name)).timestamp() * 1000)
 
     def refuse(self, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-        """Translate ``error`` from a write. A permission or a quota is fatal. Any other error may pass."""
+        """Translate ``error`` from a write. In a store a permission or a quota is fatal. Any other error may pass."""
+        if isinstance(self._path, Path):
+            return unwritable(self._path, purpose, error)
         if isinstance(error, _NEVER):
             return UnwritablePath(uri_of(self._path), purpose, first_line(error))
         if "QuotaExceeded" in str(error):
             return DiskFull(uri_of(self._path), purpose, first_line(error))
         return ControlUnreachable(uri_of(self._path), error.strerror or first_line(error))
 
-    def is_away(self, _: OSError) -> bool:
-        """Whether the content is unknown: an error about a file that is not delivered says nothing about it."""
-        return True
+    def is_away(self, error: OSError) -> bool:
+        """Whether ``error`` from a read leaves the content unknown. From a store it says nothing about the content."""
+        return self.repeats_calls or is_away(error)
 
-    @property
-    def _system(self) -> Any:  # noqa: ANN401  as fsspec has it
-        """The file system in this process. After a fork, the path itself still uses the parent's."""
-        import fsspec  # noqa: PLC0415  only if control is in a store
-
-        return fsspec.filesystem(self._path.protocol, **self._path.storage_options)
-
-    def _write_by_rename(self, content: bytes, *, durable: bool, overwrite: bool) -> None:
-        hidden = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    def _write_by_rename(self, system: Any, content: bytes, *, durable: bool, overwrite: bool) -> None:  # noqa: ANN401
+        path = cast("UPath", self._path)
+        hidden = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
         try:
-            with self._system.open(hidden.path, "wb") as file:
+            with system.open(hidden.path, "wb") as file:
                 file.write(content)
                 if durable:
                     file.hsync()
-            self._system.mv(hidden.path, self._path.path, overwrite=overwrite)
+            system.mv(hidden.path, path.path, overwrite=overwrite)
         except OSError:
             with suppress(OSError):
-                self._system.rm_file(hidden.path)
+                system.rm_file(hidden.path)
             raise
 
-    def _ask(self, call: Callable[[], _Answer]) -> _Answer:
-        """Return or raise the result of ``call``. Raises OSError (ETIMEDOUT) if the store does not answer.
+    def _ask(self, call: Callable[[Any, str], _Answer]) -> _Answer:
+        """Return or raise the result of ``call``, which gets the file system of this process and the name there.
 
-        After a timeout the call's thread stays behind, and the call may still take effect, as that of a paused process
-        may. A process owns a lease only once it was told so.
+        Raises OSError (ETIMEDOUT) if the store does not answer. Then the call's thread stays behind, and the call may
+        still take effect, as that of a paused process may. A process owns a lease only once it was told so.
         """
-        if self._is_hdfs:
+        path = cast("UPath", self._path)
+        if path.protocol in ON_HADOOP:
             outlive_connections_of_the_parent()
         answer: list[Any] = []
 
         def ask() -> None:
             try:
-                require_listener(self._path, CONNECTS_WITHIN_S)
-                answer.append((call(), None))
+                require_listener(path, CONNECTS_WITHIN_S)
+                import fsspec  # noqa: PLC0415  only if control is in a store
+
+                # after a fork, the path itself still uses the parent's file system
+                answer.append((call(fsspec.filesystem(path.protocol, **path.storage_options), path.path), None))
             except BaseException as error:  # noqa: BLE001  raised below, in the thread that waits
                 answer.append((None, error))
 
@@ -178,6 +205,12 @@ class UriStore:
         if not isinstance(error, Exception):
             raise error
         raise translate_to_os_error(error) from error.__cause__
+
+
+def names_below(system: Any, folder: str) -> list[str]:  # noqa: ANN401  as fsspec has it
+    """List the names in a folder of a store. An empty object that a tool left in the folder's place is left out."""
+    listed = (str(name).strip("/") for name in system.ls(folder, detail=False))
+    return [name.rpartition("/")[2] for name in listed if name != folder.strip("/")]
 
 
 def require_listener(path: UPath, within_s: float) -> None:
@@ -259,41 +292,6 @@ class CachedValue(Generic[Value]):
         return value
 
 
-class ReadableStore(Protocol):
-    """The reads of a store, which are cached. Each raises OSError."""
-
-    def read(self) -> bytes:
-        """Read the file."""
-
-    def names(self) -> list[str]:
-        """List the names in the folder."""
-
-    def exists(self) -> bool:
-        """Whether there is such a file or folder."""
-
-
-Store = TypeVar("Store", bound=ReadableStore)
-
-
-class _CachedStore:
-    """A store whose reads are cached."""
-
-    def __init__(self, store: ReadableStore, path: ControlPath, reads: CachedReads) -> None:
-        self._store, self._path, self._reads = store, path, reads
-
-    def read(self) -> bytes:
-        return cast("bytes", self._reads.read(self._path, "read", self._store.read))
-
-    def names(self) -> list[str]:
-        return cast("list[str]", self._reads.read(self._path, "names", self._store.names))
-
-    def exists(self) -> bool:
-        return cast("bool", self._reads.read(self._path, "exists", self._store.exists))
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-
 _READS: Final[ContextVar[CachedReads | None]] = ContextVar("reads", default=None)
 
 
@@ -303,93 +301,10 @@ def cached_read(path: ControlPath | DataPath, operation: str, do: Callable[[], V
     return do() if reads is None else cast("Value", reads.read(path, operation, do))
 
 
-def cache_reads(store: Store, path: ControlPath) -> Store:
-    """Return the store of ``path``, so that a value that is being made is cached with its reads of it."""
-    reads = _READS.get()
-    return store if reads is None else cast("Store", _CachedStore(store, path, reads))
-
-
-class ControlStore(ReadableStore, Protocol):
-    """The file or folder at a path of a control root. Operations raise OSError, FileNotFoundError if it is absent."""
-
-    repeats_calls: bool
-    """Whether a client repeats a call whose answer was lost. Then the content of a created file must be unique."""
-
-    def replace(self, content: bytes, *, durable: bool) -> None:
-        """Replace the file, without a moment at which it is absent. ``durable`` makes it survive a power cut."""
-
-    def create(self, content: bytes) -> bool:
-        """Create the file unless it exists. Returns True for the one caller that did."""
-
-    def remove(self) -> None:
-        """Delete the file, if it exists."""
-
-    def make_folder(self) -> None:
-        """Make the folder and its parents, closed to others. Harmless if it exists."""
-
-    def changed_at_ms(self) -> int:
-        """Return the time at which the file was written, in epoch ms by its store's clock."""
-
-    def refuse(self, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-        """Translate ``error`` from a write into one of our errors."""
-
-    def is_away(self, error: OSError) -> bool:
-        """Whether ``error`` from a read leaves the content unknown."""
-
-
-class LocalStore:
-    """The file or folder at ``path`` of this machine: see ``ControlStore``."""
-
-    repeats_calls = False
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.exists, self.is_away = path.exists, is_away
-
-    def read(self) -> bytes:
-        """Read the file."""
-        with open_regular(self._path) as file:
-            return file.read()
-
-    def replace(self, content: bytes, *, durable: bool) -> None:
-        """Replace the file."""
-        replace_file(self._path, content, durable=durable)
-
-    def create(self, content: bytes) -> bool:
-        """Create the file unless it exists."""
-        return create_file(self._path, content)
-
-    def names(self) -> list[str]:
-        """List the names in the folder."""
-        return os.listdir(self._path)  # noqa: PTH208  a path for each name would cost more than the listing
-
-    def remove(self) -> None:
-        """Delete the file, if it exists."""
-        self._path.unlink(missing_ok=True)
-
-    def make_folder(self) -> None:
-        """Make the folder and its parents."""
-        make_private(self._path)
-
-    def changed_at_ms(self) -> int:
-        """Return the time of the last write."""
-        return self._path.stat().st_mtime_ns // 1_000_000
-
-    def refuse(self, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-        """Translate ``error`` from a write."""
-        return unwritable(self._path, purpose, error)
-
-
-def store_at(path: ControlPath) -> ControlStore:
-    """Return the store of ``path``. No other function asks where a record is."""
-    store: ControlStore = LocalStore(path) if isinstance(path, Path) else UriStore(path)
-    return cache_reads(store, path)
-
-
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
     """List the names in ``folder`` that fit the ``pattern``, in order. Empty without a folder. Raises OSError."""
     try:
-        return sorted(fitting(store_at(folder).names(), pattern))
+        return sorted(fitting(Store(folder).names(), pattern))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

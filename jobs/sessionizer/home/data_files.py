@@ -16,12 +16,12 @@ import re
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from sessionizer.errors import DamagedFile, InvalidSpec, SessionizerError, StoreUnreachable
-from sessionizer.home.control_store import require_listener, store_at, translate_to_os_error
+from sessionizer.home.control_store import Store, names_below, require_listener, translate_to_os_error
 from sessionizer.home.json_record import parse_json
 from sessionizer.home.local_files import (
     TEMPORARY_SUFFIX,
@@ -264,12 +264,12 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
         for each in folders:
-            store_at(each).make_folder()
-        created = store_at(probe).create(_content()), store_at(probe).create(_content())
-        store_at(probe).replace(_content(), durable=True)
-        store_at(probe).remove()
+            Store(each).make_folder()
+        created = Store(probe).create(_content()), Store(probe).create(_content())
+        Store(probe).replace(_content(), durable=True)
+        Store(probe).remove()
     except OSError as error:
-        raise store_at(folder).refuse(purpose, error) from error
+        raise Store(folder).refuse(purpose, error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it
         raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({first_line(error)})") from error
     if created != (True, False):
@@ -278,7 +278,7 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
 
 
 def _content() -> bytes:
-    return secrets.token_bytes(8)  # unique to a call, see ``ControlStore``
+    return secrets.token_bytes(8)  # unique to a call, see ``Store.repeats_calls``
 
 
 def translate_refusal(
@@ -340,27 +340,10 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     if isinstance(path, Path):
         write_json(path, value)
         return
-    content = format_json(value)
     try:
-        with reaching(path):
-            _put(store_path(path), content)
+        Store(store_path(path)).create(format_json(value))
     except OSError as error:
         raise translate_refusal(path, _A_FILE, error) from error
-
-
-def _put(path: UPath, content: bytes) -> None:
-    if _is_in_object_store(path):
-        with suppress(FileExistsError):
-            path.fs.pipe_file(path.path, content, mode="create")
-        return
-    hidden = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
-    try:
-        hidden.write_bytes(content)
-        with suppress(FileExistsError):
-            hidden.rename(path)
-    finally:
-        with suppress(OSError):
-            hidden.unlink(missing_ok=True)
 
 
 def examine_data_json(path: DataPath) -> Reading[JsonObject]:
@@ -396,17 +379,10 @@ def list_all_entries(folder: DataPath) -> list[DataPath]:
         with reaching(folder):
             if not _is_in_object_store(folder):
                 return list(cast("Iterator[DataPath]", cast("Path", folder).iterdir()))
-            return _list_in_object_store(folder)
+            there = store_path(folder)
+            return [folder / name for name in names_below(there.fs, there.path)]
     except (FileNotFoundError, NotADirectoryError):  # the second is what fsspec says of a folder that is not there
         return []
-
-
-def _list_in_object_store(folder: DataPath) -> list[DataPath]:
-    there = store_path(folder)
-    own = there.path.rstrip("/")
-    listed = (str(name).rstrip("/") for name in there.fs.ls(there.path, detail=False))
-    # Hadoop's connectors keep an empty object in the place of a folder, which is listed inside of it
-    return [folder / name.rpartition("/")[2] for name in listed if name.lstrip("/") != own.lstrip("/")]
 
 
 def _is_in_object_store(path: DataPath) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnreadablePath
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import add_stamp, parse_json, unknown_format
 from sessionizer.home.local_files import first_line, unreadable
 from sessionizer.home.names import check_identifier
@@ -58,7 +58,7 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
     """
     content = format_json(value)
     with _named_failure(path):
-        store_at(path).replace(content, durable=durable)
+        Store(path).replace(content, durable=durable)
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
@@ -66,19 +66,19 @@ def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
 
     Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
-    content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if store_at(path).repeats_calls else value)
+    content = format_json({**value, ATTEMPT: secrets.token_hex(8)} if Store(path).repeats_calls else value)
     with _named_failure(path):
-        return store_at(path).create(content)
+        return Store(path).create(content)
 
 
 def examine_json(path: ControlPath) -> Reading[JsonObject]:
     """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     try:
-        content = store_at(path).read()
+        content = Store(path).read()
     except (FileNotFoundError, NotADirectoryError):
         return Reading()
     except OSError as error:
-        return failed_reading(path, error, away=store_at(path).is_away(error))
+        return failed_reading(path, error, away=Store(path).is_away(error))
     except ValueError as error:  # a NUL in its name
         return Reading(error=DamagedFile(uri_of(path), str(error)))
     return parse_object(path, content)
@@ -118,15 +118,15 @@ def _named_failure(path: ControlPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise store_at(path).refuse("a control file", error) from error
+        raise Store(path).refuse("a control file", error) from error
 
 
 def have_folder(folder: ControlPath, purpose: str) -> None:
     """Make a folder of a control root, if it is missing. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     try:
-        store_at(folder).make_folder()
+        Store(folder).make_folder()
     except OSError as error:
-        raise store_at(folder).refuse(purpose, error) from error
+        raise Store(folder).refuse(purpose, error) from error
 
 
 class Storable(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.data_files import list_names, make_data_folder, make_listed_folder, translate_refusal
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.local_files import close_to_others
@@ -137,7 +137,7 @@ def activate_lineage(home: StreamHome, lineage: str, parent: str | None, before:
 def _was_active(home: StreamHome) -> bool:
     """Whether a driver ever prepared the query of a lineage. Such a lineage then became the active one."""
     records = home.lineage_records
-    return any(store_at(records / name / TYPES_FILE.name).exists() for name in record_names(records))
+    return any(Store(records / name / TYPES_FILE.name).exists() for name in record_names(records))
 
 
 def locate_data(home: StreamHome) -> StreamHome:

@@ -16,7 +16,7 @@ from sessionizer.deployment.running_spec import describe_change, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.table_queries import table_places
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.lineage.active import locate_data
@@ -61,7 +61,7 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
     if stream is None:
         raise HTTPException(404, "no such stream")
     home = project.home_of(stream)
-    if not store_at(home.control).exists():
+    if not Store(home.control).exists():
         raise HTTPException(404, "no such stream, or it never ran")
     return home
 
@@ -104,7 +104,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
 def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Response:
     """Show a kept proof. It has samples of the stream's rows, so that it needs the right to read logs."""
     try:
-        return _html(store_at(page_of(home, proof_id)).read().decode())
+        return _html(Store(page_of(home, proof_id)).read().decode())
     except (InvalidSpec, FileNotFoundError):
         raise HTTPException(404, "no such proof: the newest are kept") from None
 

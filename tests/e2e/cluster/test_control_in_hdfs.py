@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
 from support.faults.airflow_faults import has_stopped, wait_for_pause
@@ -35,8 +35,8 @@ def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
     platform.wait_for_watch()
     clicks.wait_until_all_is_in()
     home = platform.home
-    assert store_at(home.lineage_record).exists()
-    assert not store_at(home.own / "lineage.json").exists()
+    assert Store(home.lineage_record).exists()
+    assert not Store(home.own / "lineage.json").exists()
     nobody_sees_the_home(platform, running_yarn)
     assert "clicks" in status(platform, clicks)
 

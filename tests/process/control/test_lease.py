@@ -26,7 +26,7 @@ from sessionizer.control.records.process_records import (
 )
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
@@ -79,7 +79,7 @@ def _leave_dead_holder(home: StreamHome) -> None:
 def test_of_several_that_start_together_exactly_one_wins(control: ControlPath, tmp_path: Path) -> None:
     homes = [home_with(control, tmp_path, f"round_{number}") for number in range(ROUNDS)]
     for number, home in enumerate(homes):
-        store_at(home.leases).make_folder()
+        Store(home.leases).make_folder()
         if number % 2:
             _leave_dead_holder(home)
     barrier, winners = _FORK.Barrier(RACERS), _FORK.SimpleQueue()

@@ -17,7 +17,7 @@ from sessionizer.checkpoint.files import files_of
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.data_files import (
     files_below,
     list_entries,
@@ -75,7 +75,7 @@ def test_of_two_contenders_one_has_the_lease(control: UPath, tmp_path: Path) -> 
 @IN_EACH
 def test_a_record_is_created_once_and_replaced_whole(control: UPath) -> None:
     make_writable_control([control / "leases"])
-    record = store_at(control / "leases" / "lease.1.json")
+    record = Store(control / "leases" / "lease.1.json")
     before = epoch_ms()
     assert record.create(b"mine")
     assert not record.create(b"yours")

@@ -19,7 +19,7 @@ import pytest
 from sessionizer.errors import DamagedFile, StoreUnreachable, UnwritablePath
 from sessionizer.home import roots
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.data_files import data_exists, make_writable_control
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.local_files import BoundedLog
@@ -43,21 +43,21 @@ def test_records_are_created_once_replaced_whole_listed_and_removed(control: Con
     assert record_names(folder) == []
     make_writable_control([folder])
     first, second = folder / "a.json", folder / "b.json"
-    assert not store_at(first).exists()
+    assert not Store(first).exists()
     assert create_json(first, {"by": 1})
     assert not create_json(first, {"by": 2})
     assert (examine_json(first).value or {})["by"] == 1
     write_json(second, {"by": 3})
     write_json(second, {"by": 4}, durable=False)
     assert examine_json(second).value == {"by": 4}
-    assert abs(store_at(second).changed_at_ms() - epoch_ms()) < 600_000
+    assert abs(Store(second).changed_at_ms() - epoch_ms()) < 600_000
     assert record_names(folder) == ["a.json", "b.json"]
     assert record_names(folder, "b.*") == ["b.json"]
-    store_at(second).remove()
-    store_at(second).remove()
-    assert not store_at(second).exists()
+    Store(second).remove()
+    Store(second).remove()
+    assert not Store(second).exists()
     assert examine_json(second).damage is None
-    store_at(folder).make_folder()
+    Store(folder).make_folder()
 
 
 def test_a_record_that_is_replaced_is_there_and_whole_at_every_moment(control: ControlPath) -> None:
@@ -108,7 +108,7 @@ def test_all_homes_with_one_control_root_have_one_identity(control: ControlPath,
     lineage = start_lineage(home)
     assert active_lineage(home) == lineage
     (home.lineage(lineage).records / "types.json").write_text("{}")
-    store_at(home.lineage_record).remove()
+    Store(home.lineage_record).remove()
     with pytest.raises(DamagedFile, match=r"lineage.json is damaged"):
         read_lineage(home)
 

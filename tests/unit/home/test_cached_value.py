@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from upath import UPath
 
-from sessionizer.home.control_store import CachedValue, UriStore, cached_read, record_names, store_at
+from sessionizer.home.control_store import CachedValue, Store, cached_read, record_names
 from sessionizer.home.record_file import examine_json, have_folder, write_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Maker:
             absent.damage,
             absent.value,
             record_names(self.folder / "operations"),
-            store_at(self.folder / "batches").exists(),
+            Store(self.folder / "batches").exists(),
         )
 
     def make(self) -> tuple[object, ...]:
@@ -55,8 +55,8 @@ def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Maker:
 
 CHANGES: Final[dict[str, Callable[[ControlPath], object]]] = {
     "replaced": lambda folder: write_json(folder / "there.json", {"a": 2}),
-    "removed": lambda folder: store_at(folder / "there.json").remove(),
-    "damaged": lambda folder: store_at(folder / "there.json").replace(b"{", durable=False),
+    "removed": lambda folder: Store(folder / "there.json").remove(),
+    "damaged": lambda folder: Store(folder / "there.json").replace(b"{", durable=False),
     "created": lambda folder: write_json(folder / "absent.json", {}),
     "named": lambda folder: write_json(folder / "operations" / "two.json", {}),
     "there": lambda folder: write_json(folder / "batches", {}),
@@ -102,8 +102,7 @@ def test_a_record_that_cannot_be_reached_is_asked_for_each_time(maker: Maker, mo
         raise PermissionError(13, "no")
 
     with monkeypatch.context() as patched:
-        for store in (type(store_at(maker.folder)), UriStore):
-            patched.setattr(store, "read", away)
+        patched.setattr(Store, "_read", away)
         assert maker.get() == maker.get() == maker.look()
         assert maker.made == 2
     assert maker.get() == maker.look()

@@ -15,7 +15,7 @@ from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.retained import RetainedBatch, find_retained_batch
@@ -82,7 +82,7 @@ def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:
     lineage, _, batch = text.partition(":")
     if not is_identifier(lineage) or (batch and not batch.isdecimal()):
         raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
-    if batch or store_at(home.lineage(lineage).records).exists():
+    if batch or Store(home.lineage(lineage).records).exists():
         return find_retained_batch(home, int(batch) if batch else None, lineage)
     known = {each.id for each in list_savepoints(savepoints, epoch_ms())}
     if lineage not in known:

@@ -17,7 +17,7 @@ from sessionizer.control.records.operation_record import abandon_unbegun, pendin
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import moment_text
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
 from sessionizer.state.lineages.abandoned import remove_abandoned
@@ -94,7 +94,7 @@ def _end_maintenance(where: StreamHome, by: str) -> str:
     Raises LeaseHeld while a command has the stream. A stream without a lineage becomes STOPPED, as in ``give_back``.
     """
     _require_no_command(where)
-    has_run = store_at(where.lineage_record).exists()
+    has_run = Store(where.lineage_record).exists()
     afterwards = (read_desired(where).afterwards or DesiredState.RUNNING) if has_run else DesiredState.STOPPED
     end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
     return f"the maintenance of stream {where.name} is over: {_describe_desired(where)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.history.mark import Mark
 from sessionizer.control.history.sample import Sample
 from sessionizer.home.clock import DAY, HOUR
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.json_record import add_stamp
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import RecordFile, parse_object
@@ -92,7 +92,7 @@ def read_hour(home: StreamHome, hour: str) -> tuple[Sample, ...]:
     """Read the samples of an hour, the oldest first. A sample that cannot be parsed is passed over."""
     file = _hour_file(home, hour)
     with suppress(OSError):
-        return _parse_hour(file, store_at(file).read())
+        return _parse_hour(file, Store(file).read())
     return ()
 
 
@@ -116,7 +116,7 @@ def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
     names = sorted({name for each in told for name in each})
     rows = [[each.get(name) for name in names] for each in told]
     content = json.dumps(add_stamp({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
-    store_at(_hour_file(home, hour)).replace(content, durable=False)
+    Store(_hour_file(home, hour)).replace(content, durable=False)
 
 
 def _flat(told: JsonObject) -> JsonObject:
@@ -147,7 +147,7 @@ def remove_old(home: StreamHome, now_ms: int) -> None:
             at = _time_of(name)
             if at is not None and at < oldest - HOUR:
                 with suppress(OSError):
-                    store_at(home.history / name).remove()
+                    Store(home.history / name).remove()
 
 
 def _hour_file(home: StreamHome, hour: str) -> ControlPath:

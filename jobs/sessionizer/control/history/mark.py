@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 from sessionizer.redaction import redact_and_cut
@@ -64,7 +64,7 @@ MARK_FILE: Final = ControlFile("history/mark.{}.json", Mark, key="mark")
 def add_mark(home: StreamHome, mark: Mark) -> None:
     """Write ``mark``, without credentials. Never raises, because a lost mark must not stop the stream."""
     with suppress(SessionizerError, OSError):
-        store_at(home.history).make_folder()
+        Store(home.history).make_folder()
         shown = replace(mark, text=redact_and_cut(mark.text, TEXT_LIMIT))
         MARK_FILE.of(home, f"{mark.at}-{secrets.token_hex(3)}").create(shown)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.files import hour_name, read_hour, remove_old, write_hour
 from sessionizer.control.history.sample import Sample, combine, minute_of
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -56,7 +56,7 @@ class HistoryWriter:
         self._write(at_ms, unless_recent=False)
         self._hour, self._samples = hour, []
         with suppress(OSError):
-            store_at(self._home.history).make_folder()
+            Store(self._home.history).make_folder()
         with suppress(OSError, ValueError):
             # an earlier driver may have worked in this hour
             self._samples = list(read_hour(self._home, hour))

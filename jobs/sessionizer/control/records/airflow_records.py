@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile
 
@@ -188,7 +188,7 @@ class NotifiedFile:
     def forget(self, home: StreamHome) -> None:
         """Forget the notification, because all is well. If the condition returns, it is news."""
         with suppress(OSError):
-            store_at(self._of(home).path).remove()
+            Store(self._of(home).path).remove()
 
     def _of(self, home: StreamHome) -> RecordFile[NotifiedRecord]:
         return ControlFile(f"{self.name}.json", NotifiedRecord).of(home)

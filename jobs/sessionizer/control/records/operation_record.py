@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.errors import ControlUnreachable, DamagedFile, OperationPending, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names, store_at, unreachable
+from sessionizer.home.control_store import Store, record_names, unreachable
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, Record, RecordFile, have_folder
 from sessionizer.home.roots import uri_of
@@ -253,7 +253,7 @@ def forget_approved(home: StreamHome, over: OperationRecord) -> None:
             is_left = over.lineage_to is not None and noted.lineage_from != over.lineage_to
             is_its_own = noted.command == over.command and noted.begun_at <= over.begun_at
             if is_left or is_its_own:
-                store_at(APPROVED_COMMAND_FILE.of(home, noted.id).path).remove()
+                Store(APPROVED_COMMAND_FILE.of(home, noted.id).path).remove()
 
 
 def unbegun_commands(home: StreamHome) -> list[OperationRecord]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import HomeNotShared
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import store_at, unreachable
+from sessionizer.home.control_store import Store, unreachable
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.record_file import ControlFile, RecordFile
 from sessionizer.redaction import redact_and_cut
@@ -303,7 +303,7 @@ def stop_requested(home: StreamHome, uid: str) -> bool:
     """
     path = STOP_FILE.of(home, uid).path
     try:
-        return store_at(path).exists()
+        return Store(path).exists()
     except OSError as error:
         raise unreachable(path, error) from error
 

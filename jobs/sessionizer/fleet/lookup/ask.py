@@ -19,7 +19,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import describe_duration, epoch_ms
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 
 if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
@@ -40,7 +40,7 @@ def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonOb
     number = secrets.token_hex(8)
     question, answer = QUESTION_FILE.of(home, number), ANSWER_FILE.of(home, number)
     try:
-        store_at(QUESTION_FILE.folder(home)).make_folder()
+        Store(QUESTION_FILE.folder(home)).make_folder()
         question.write(Question(key=key, at=epoch_ms()))
         deadline = time.monotonic() + look_every_ms(home) / 1000 + within_s
         while time.monotonic() < deadline:
@@ -53,7 +53,7 @@ def ask_driver(home: StreamHome, key: str, within_s: float = WITHIN_S) -> JsonOb
     finally:
         for file in (question, answer):
             with suppress(OSError):
-                store_at(file.path).remove()
+                Store(file.path).remove()
     waited = describe_duration(round(1000 * within_s) + look_every_ms(home))
     return Answer(at=epoch_ms(), key=key, error=f"it is busy, and gave no answer within {waited}. Ask again").to_json()
 

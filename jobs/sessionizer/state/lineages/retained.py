@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches, next_watermark, proof_of_batch, read_planned_batch
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
@@ -61,7 +61,7 @@ def find_retained_batch(home: StreamHome, batch_id: int | None = None, lineage: 
     chosen = lineage or active
     if chosen is None:
         raise NothingToShow(home.name, "it never ran")
-    if not store_at(home.lineage(chosen).records).exists():
+    if not Store(home.lineage(chosen).records).exists():
         raise NothingToShow(home.name, f"it has no lineage {chosen}")
     require_readable_lineage(home, chosen)
     if chosen == active:  # a compaction removes those of earlier lineages

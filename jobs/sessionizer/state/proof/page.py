@@ -12,7 +12,7 @@ from string import Template
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.counts import count_text
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.names import check_identifier
 from sessionizer.home.record_file import have_folder
 from sessionizer.state.proof.result import NOTHING_COMPARED, ProofVerdict
@@ -69,9 +69,9 @@ def proof_page(proof: Proof) -> str:
 def keep_page(home: StreamHome, proof: Proof) -> ControlPath:
     """Keep the page of the proof, remove old ones, and return its place. Raises OSError, ControlUnreachable."""
     have_folder(_pages(home), "the pages of proofs")
-    store_at(page_of(home, proof.id)).replace(proof_page(proof).encode(), durable=False)
+    Store(page_of(home, proof.id)).replace(proof_page(proof).encode(), durable=False)
     for old in list_kept_pages(home)[:-KEPT]:
-        store_at(page_of(home, old)).remove()
+        Store(page_of(home, old)).remove()
     return page_of(home, proof.id)
 
 

@@ -14,7 +14,7 @@ from airflow.api_fastapi.core_api import security
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 
-from sessionizer.home.control_store import store_at
+from sessionizer.home.control_store import Store
 from sessionizer.page.answers import ASSETS
 from sessionizer.state.proof.page import page_of
 from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
@@ -84,8 +84,8 @@ def platform(tmp_path: Path) -> Platform:
         platform.add(name)
     _, home = platform.drive("clicks", batch_id=7)
     page = page_of(home, "one")
-    store_at(page.parent).make_folder()
-    store_at(page).replace(b"equal", durable=False)
+    Store(page.parent).make_folder()
+    Store(page).replace(b"equal", durable=False)
     return platform
 
 

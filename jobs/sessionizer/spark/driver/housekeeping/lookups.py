@@ -25,7 +25,7 @@ from sessionizer.control.records.driver_records import (
 )
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import MINUTE, epoch_ms
-from sessionizer.home.control_store import record_names, store_at
+from sessionizer.home.control_store import Store, record_names
 from sessionizer.redaction import redact_and_cut
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
@@ -102,11 +102,11 @@ class Lookups:
             answer = ANSWER_FILE.of(self._home, name.removeprefix("answer."))
             found = answer.read()
             if found is not None and now - found.at > KEPT_MS:
-                store_at(answer.path).remove()
+                Store(answer.path).remove()
             return False
         file = QUESTION_FILE.of(self._home, name)
         question = file.read()
-        store_at(file.path).remove()
+        Store(file.path).remove()
         if question is None or now - question.at > KEPT_MS:
             return False
         self._work.start(lambda: self._answer(name, question))
