@@ -32,14 +32,11 @@ from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refu
 from sessionizer.cli.timeline import timeline
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
-from sessionizer.state.commands.command import EARLIER_FIELDS
 
 Control: TypeAlias = Annotated[
     str | None,
     typer.Option(help=f"The control root (a path or URI, such as s3://…). Default: {CONTROL_VARIABLE}, else the home."),
 ]
-EARLIER_NAMES: Final = {name.replace("_", "-"): now.replace("_", "-") for name, now in EARLIER_FIELDS.items()}
-"""Options of earlier releases, which still work, and their present names."""
 VALUES_OF_EVENTS: Final = frozenset({"--key", "--event"})
 """Options that take a value of the users' events, where an empty text and blanks are values like any other."""
 
@@ -63,15 +60,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     help="Every command of the platform, for users and scripts.",
-    context_settings={"token_normalize_func": lambda name: EARLIER_NAMES.get(name, name)},
 )
 for command in (
     run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
     timeline, find, tables, compact, history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
-app.command("batch", hidden=True)(history)  # its name in earlier releases
-app.command("accept", hidden=True)(promote)
 app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
 app.add_typer(migration, name="migration")

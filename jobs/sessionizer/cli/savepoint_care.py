@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessionizer.cli.inspect.inspection_words import finding_lines
 from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
 from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
@@ -16,6 +17,7 @@ from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import data_exists
 from sessionizer.home.roots import folder_at, uri_of
+from sessionizer.home.stream_home import CHECKPOINT
 from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import SavepointKind, differences
@@ -35,17 +37,21 @@ def verify(
     stream: Stream,
     id: Id,  # noqa: A002  the argument's name
     *,
-    deep: Annotated[bool, typer.Option("--deep", help="Also count the rows of the tables again, with Spark.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also count the rows again with Spark, or inspect a native one.")
+    ] = False,
     folder: Folder = None,
     home: Home = None,
     master: Master = None,
 ) -> None:
     """Compute every checksum anew. If a file is missing or changed, a line says so and the exit code is 17."""
-    where, manifest = (_require_canonical if deep else _complete)(stream, id, folder, home)
+    where, manifest = _complete(stream, id, folder, home)
     with keep_from_removal(where, "savepoint verify"):
         _require_sound(where, manifest)
         typer.echo(f"{count_is(len(manifest.files), 'file')} unchanged: {contents_line(manifest)}")
-        if deep:
+        if deep and manifest.kind is SavepointKind.NATIVE:
+            _inspect(where)
+        elif deep:
             _recount(stream, where, manifest, spark_master(master))
 
 
@@ -183,6 +189,23 @@ def _require_canonical(
 def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:
     where = stream_home(home, stream)
     return complete_savepoint(savepoints_folder(where, folder), savepoint, epoch_ms())
+
+
+def _inspect(where: SavepointHome) -> None:
+    """Print the damage in the content of a native savepoint, which its checksums cannot show.
+
+    The checkpoint may have been damaged when it was copied. Raises UnusableSavepoint if Spark cannot resume from it.
+    """
+    from sessionizer.inspection.inspect import inspect  # noqa: PLC0415  fast --help
+
+    found = inspect(where.part(CHECKPOINT), deep=True)
+    if found is None:
+        raise UnusableSavepoint(where.id, "its checkpoint has no log of batches")
+    for line in finding_lines(found.findings):
+        typer.echo(line)
+    if found.harmful:
+        raise UnusableSavepoint(where.id, f"{count_is(found.harmful, 'file')} damaged, and were when it was made")
+    typer.echo("its open sessions are not counted, because it is native: restore it, then run `sessionizer state`")
 
 
 def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 LISTED: Final = 5
 """Number of differences that are named one by one."""
 _LONGEST: Final = 60
-_CANARY: Final = "trial"
+_CANARY: Final = "canary"
 _WORDS: Final = {
-    _CANARY: "canary",
     "batch_id": "batch",
     "fingerprint": "spec",
     "leaves": "lineage that is left",
-    "left_out.ranges": "excluded ranges",
+    "excluded_ranges.ranges": "excluded ranges",
     "live_from": "begin of the live source",
     "lost": "lost events",
     "manifest": "manifest of the savepoint",

@@ -38,7 +38,7 @@ LOG_BYTES: Final = 4 * 1024 * 1024
 """Bytes of the end of each log that are taken."""
 LOGS_TAKEN: Final = 5
 RECORD_BYTES: Final = 4 * 1024 * 1024
-_FOLDERS: Final = ("", "operations", "plans", "leases", "history", "left_out")
+_FOLDERS: Final = ("", "operations", "plans", "leases", "history", "excluded_ranges")
 _PACKAGES: Final = ("apache-airflow", "pyspark", "delta-spark", "pyarrow", "pandas", "streaming-state")
 _NAMED: Final = ("SESSIONIZER_", "SPARK_", "JAVA_HOME", "HADOOP_CONF_DIR")
 _SHOWN: Final = (

@@ -30,18 +30,11 @@ WRITER: Final = "writer"
 UNSTAMPED: Final = 1
 """The format of a file without a stamp, as the first releases wrote it."""
 _TYPED_DIGITS: Final = 16
-_KEYS: Final = {"canary": "trial", "excluded_ranges": "left_out"}
-"""Keys in JSON of fields that have another name in the code. The words of the first releases stay in files."""
 
 
 def add_stamp(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
     """Return ``content`` with its stamp: ``writer`` is ``<pid>@<host>``, in the form that a JVM uses."""
     return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
-
-
-def json_keys(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a dataclass by their keys in JSON: the factory of dictionaries for ``asdict``."""
-    return {_KEYS.get(name, name): value for name, value in fields}
 
 
 def json_digest(content: Mapping[str, object]) -> str:

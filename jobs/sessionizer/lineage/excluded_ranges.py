@@ -1,4 +1,4 @@
-"""``left_out.json`` of a lineage: the ranges of its source whose rows it quarantines (docs/adr/0104).
+"""``excluded_ranges.json`` of a lineage: the ranges of its source whose rows it quarantines (docs/adr/0104).
 
 A range is held by the positions that rows tell of themselves: the file they were read from, or topic, partition and
 offset. So each replay of a batch leaves out the same rows.
@@ -62,7 +62,7 @@ class ExcludedRange:
         return f"{self.typed} ({self.records or count_text(len(self.files), 'file')})"
 
     def to_json(self) -> JsonObject:
-        """Return the entry of ``left_out.json``."""
+        """Return the entry of ``excluded_ranges.json``."""
         of_files = {"files": list(self.files)} if self.records is None else {}
         records = self.records
         of_records = {} if records is None else {name: getattr(records, name) for name in Records.__slots__}
@@ -70,7 +70,7 @@ class ExcludedRange:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read an entry of ``left_out.json``. Raises KeyError, TypeError, ValueError."""
+        """Read an entry of ``excluded_ranges.json``. Raises KeyError, TypeError, ValueError."""
         if "files" in value:
             return cls(str(value["range"]), files=tuple(map(str, value["files"])))
         topic, partition, first, end = (value[name] for name in Records.__slots__)
@@ -133,12 +133,12 @@ class ExcludedRanges:
         return map(str, self.ranges)
 
     def to_json(self) -> JsonObject:
-        """Return the content of ``left_out.json``."""
+        """Return the content of ``excluded_ranges.json``."""
         return {"ranges": [each.to_json() for each in self.ranges]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Parse the content of ``left_out.json``. Raises ValueError."""
+        """Parse the content of ``excluded_ranges.json``. Raises ValueError."""
         try:
             return cls(tuple(map(ExcludedRange.from_json, value["ranges"])))
         except (KeyError, TypeError, ValueError) as error:
@@ -146,8 +146,8 @@ class ExcludedRanges:
 
 
 NOTHING_EXCLUDED: Final = ExcludedRanges()
-EXCLUDED_RANGES_FILE: Final = LineageFile("left_out.json", ExcludedRanges)
-APPROVED_RANGES_FILE: Final = ControlFile("left_out/{}.json", ExcludedRanges, key="operation")
+EXCLUDED_RANGES_FILE: Final = LineageFile("excluded_ranges.json", ExcludedRanges)
+APPROVED_RANGES_FILE: Final = ControlFile("excluded_ranges/{}.json", ExcludedRanges, key="operation")
 
 
 def file_position(uri: str) -> str:

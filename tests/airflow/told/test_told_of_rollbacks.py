@@ -239,9 +239,9 @@ def test_a_mistake_in_a_spec_is_taken_back_while_nobody_looks(watched: WatchedSt
     before = stage.lineage
 
     stage.write_spec({**clicks_spec(), "mapping": REFUSING})
-    wanted = ("--accept", "mapping.event_time", "--back-if-unfit", "--trial", "2")
+    wanted = ("--accept", "mapping.event_time", "--roll-back-if-failed", "--canary", "2")
     plan = json.loads(apply(stage, *wanted, "--json"))
-    assert (plan["possible"], plan["anew"], plan["trial"]["goes_back"]) == (True, True, True)
+    assert (plan["possible"], plan["anew"], plan["canary"]["goes_back"]) == (True, True, True)
     apply(stage, *wanted, "--approve", plan["digest"])
     failed = stage.lineage
     assert failed not in {before, None}

@@ -233,7 +233,7 @@ def test_a_file_that_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     EXCLUDED_RANGES_FILE.of(stage.stream_home, stage.lineage).write(out)
     proof = proved_of_special_recordings(spark, caught_up(spark, stage), batches=50)
     assert_equal(proof)
-    refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'left_out'").count()
+    refused = spark.read.format("delta").load(str(stage.table("quarantine"))).where("reason = 'excluded'").count()
     assert proof.tables[2].identical >= refused > 0
 
 

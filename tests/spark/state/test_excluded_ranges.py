@@ -60,8 +60,8 @@ ROWS, PARTS = 450, 3
 
 def without_excluded(found: Landed) -> tuple[Landed, Counter[str]]:
     """The tables but for the rows that were left out, and the raw text of those."""
-    apart = Counter({raw: count for (reason, raw), count in found.quarantine.items() if reason == "left_out"})
-    kept = Counter({row: count for row, count in found.quarantine.items() if row[0] != "left_out"})
+    apart = Counter({raw: count for (reason, raw), count in found.quarantine.items() if reason == "excluded"})
+    kept = Counter({row: count for row, count in found.quarantine.items() if row[0] != "excluded"})
     return replace(found, quarantine=kept), apart
 
 
@@ -85,10 +85,10 @@ def test_the_query_decides_as_the_definition_does(spark: SparkSession) -> None:
     ]  # fmt: skip
     rows = spark.createDataFrame([(each, "malformed") for each in positions], f"{POSITION} string, {FAULT} string")
     found = {row[POSITION]: row[FAULT] for row in mark_excluded(rows, excluded_ranges, "files").collect()}
-    assert {each for each in positions if found[each] == "left_out"} == {
+    assert {each for each in positions if found[each] == "excluded"} == {
         each for each in positions if each is not None and excluded_ranges.holds(each)
     }
-    assert list(found.values()).count("left_out") == 7
+    assert list(found.values()).count("excluded") == 7
     assert found[None] == "malformed"
 
 

@@ -93,7 +93,7 @@ KILLED_AT = (
     "new lineage: seeded",
     "new lineage: activated",
 )
-ON_CANARY = ("--new-lineage", "--back-if-unfit", "--trial", "2")
+ON_CANARY = ("--new-lineage", "--roll-back-if-failed", "--canary", "2")
 HALF, FILES = 2, 4
 
 

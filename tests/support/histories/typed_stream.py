@@ -127,8 +127,8 @@ class TypedStream:
         sessions = Counter((row["key"], _file_of(row), len(row["events"])) for row in self._rows("sessions"))
         kept = read - excluded
         assert sessions == Counter((f"u{user}", number, EVENTS) for number in kept for user in range(USERS))
-        left_out = {_line_of(row["raw"]) for row in self._rows("quarantine") if row["reason"] == "left_out"}
-        assert left_out == {line for number in excluded for line in lines_of_file(number)}
+        excluded_lines = {_line_of(row["raw"]) for row in self._rows("quarantine") if row["reason"] == "excluded"}
+        assert excluded_lines == {line for number in excluded for line in lines_of_file(number)}
         assert not self._rows("late_events"), "no event came late"
 
     def _lines(self) -> Counter[str]:

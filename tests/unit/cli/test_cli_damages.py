@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
 
 NEEDED = ("lineage.json", "spec.json", "types.json", "checkpoint.json", "home.json")
-NEEDED_IF_THERE = ("desired.json", "drained.json", "left_out.json", "trial.json", "origin.json")
+NEEDED_IF_THERE = ("desired.json", "drained.json", "excluded_ranges.json", "canary.json", "origin.json")
 
 
 def cut(path: Path) -> None:

@@ -66,7 +66,7 @@ def home(platform: Platform) -> StreamHome:
 
 def begun(home: StreamHome, verb: str = "restore", step: OperationStage = OperationStage.STOPPED) -> OperationRecord:
     """Leave an operation behind, as a command that was killed does."""
-    options = ("--trial", "3")
+    options = ("--canary", "3")
     savepoint = "monday" if verb == "restore" else ""
     record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint, options=options)
     record = record.record_step(step)
@@ -281,7 +281,7 @@ def test_a_lineage_is_not_accepted_that_is_being_left(
         return canary_of_active(where)
 
     monkeypatch.setattr("sessionizer.lineage.canary.canary_record.canary_of_active", meanwhile)
-    error = CliRunner().invoke(app, ["accept", "clicks", "--home", str(platform.home)]).exception
+    error = CliRunner().invoke(app, ["promote", "clicks", "--home", str(platform.home)]).exception
     assert isinstance(error, OperationPending)
 
 

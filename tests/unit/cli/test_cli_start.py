@@ -50,4 +50,4 @@ def test_a_history_is_refused_before_spark(platform: Platform, tmp_path: Path) -
     there = ("--input", str(tmp_path))
     assert isinstance(platform.call("history", "visits", "--input", "/nowhere").exception, InvalidSpec)
     assert isinstance(platform.call("history", "visits", *there, "--until", "noon").exception, InvalidSpec)
-    assert isinstance(platform.call("batch", "visits", *there, "--to", str(tmp_path)).exception, UnwritablePath)
+    assert isinstance(platform.call("history", "visits", *there, "--to", str(tmp_path)).exception, UnwritablePath)

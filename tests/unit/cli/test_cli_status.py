@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import InvalidSpec, NothingToSave, QueryInterrupted, UnknownStream
+from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary, write_canary
@@ -76,7 +77,7 @@ def test_all_streams_one_broken(platform: Platform, reviewed: Reviewed) -> None:
     assert lines["never"][1] == "NEVER_STARTED"
     reviewed(result.stderr)
     assert lines["visits"][1:6] == ["RUNNING", "healthy", "41", "12,346", "1,200"]
-    assert "(1 m 35 s) 1,000,001 77 3 4" in " ".join(lines["visits"])
+    assert re.search(r"\(1 m 3\d s\) 1,000,001 77 3 4", " ".join(lines["visits"])), "a slow machine takes seconds"
     assert lines["broken"][1] == "INVALID"
     assert "broken: " in result.stdout
     assert "source is missing" in result.stdout
@@ -88,14 +89,14 @@ def test_a_canary_says_where_it_stands_and_what_to_do(platform: Platform, review
     lineage = make_canary(home)
     reviewed(lines_with("canary", platform))
     (shown,) = json.loads(platform.call("status", "--json").stdout)
-    assert (shown["trial"]["verb"], shown["trial"]["terms"]["batches"]) == ("rescale", 5)
+    assert (shown["canary"]["verb"], shown["canary"]["terms"]["batches"]) == ("rescale", 5)
     canary = read_canary(home, lineage)
     assert canary is not None
     write_canary(
         home, canary.decided(CanaryOutcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before")
     )
     reviewed(lines_with("canary", platform))
-    accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
+    accepted = CliRunner().invoke(app, ["promote", "visits", "--home", str(platform.home), "--by", "ann"])
     reviewed(accepted.stdout)
     assert f"ann promoted lineage {lineage}" in platform.call("status").stdout
 
@@ -356,7 +357,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform, reviewe
     EXCLUDED_RANGES_FILE.of(home, lineage).write(ExcludedRanges((ExcludedRange("a*.json", files=("file:/a1.json",)),)))
     reviewed(below_table(platform))
     (status,) = json.loads(platform.call("status", "--json").stdout)
-    assert status["left_out"] == ["a*.json (1 file)"]
+    assert status["excluded_ranges"] == ["a*.json (1 file)"]
 
 
 def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
@@ -368,14 +369,3 @@ def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
     assert "DELETE in sessions, its version 7" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["table_changes"] == [change.to_json()]
-
-
-def test_the_names_of_earlier_releases_still_work(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
-    refused = platform.call("rescale", "visits", "--trial", "0", "--back-if-unfit").exception
-    assert isinstance(refused, InvalidSpec)
-    assert refused.field == "--canary"
-    home_option = ("--home", str(platform.home))
-    said = [CliRunner().invoke(app, [word, "visits", *home_option]).exception for word in ("accept", "promote")]
-    assert list(map(type, said)) == [NothingToSave, NothingToSave]

@@ -160,7 +160,7 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         "types.json",
         "open_sessions.json",
         "unreadable_files.json",
-        "left_out.json",
+        "excluded_ranges.json",
     ):
         rewritten(of_lineage / name, format=9)
     rewritten(of_lineage / "announced_timeouts.json", format=9)

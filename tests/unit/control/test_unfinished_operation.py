@@ -143,7 +143,7 @@ def test_people_read_how_to_go_on(reviewed: Reviewed) -> None:
 
 
 def test_a_command_that_was_typed_has_no_task_to_clear(reviewed: Reviewed) -> None:
-    for by in ("olga", "the trial of lineage L1"):
+    for by in ("olga", "the canary of lineage L1"):
         reviewed(found(DEAD, replace(PENDING, by=by)).go_on)
 
 

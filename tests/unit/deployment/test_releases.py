@@ -223,4 +223,4 @@ def test_a_rollback_says_which_programs_the_lineage_before_needs(
 
 
 def _active(home: StreamHome) -> str:
-    return next(name.name for name in home.lineage_records.iterdir() if (name / "trial.json").exists())
+    return next(name.name for name in home.lineage_records.iterdir() if (name / "canary.json").exists())

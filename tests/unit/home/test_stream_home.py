@@ -28,11 +28,11 @@ CONTROL_FILES = {
     "desired.json", "desired_by_user.json", "lease.json", "heartbeat.json", "launch.json", "supervision.json",
     "health.json", "watch.json", "pause.json", "positions.json", "lookups/a.json", "lookups/answer.a.json",
     "compaction.json", "lineage.json", "operations/a.json", "plans/a.json", "history/mark.a.json", "exit.a.json",
-    "stop.a", "left_out/a.json", "approved_commands/a.json",
+    "stop.a", "excluded_ranges/a.json", "approved_commands/a.json",
 }  # fmt: skip
 LINEAGE_FILES = {
-    "spec.json", "types.json", "drained.json", "left_out.json", "source.json", "checkpoint.json", "fingerprint.json",
-    "origin.json", "migrations.json", "trial.json", "promoted.json",
+    "spec.json", "types.json", "drained.json", "excluded_ranges.json", "source.json", "checkpoint.json",
+    "fingerprint.json", "origin.json", "migrations.json", "canary.json", "promoted.json",
 }  # fmt: skip
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "open_sessions": "open_sessions.json",

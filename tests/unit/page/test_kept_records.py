@@ -73,7 +73,7 @@ def test_each_lost_or_damaged_record_is_seen_at_once(fleet: Platform) -> None:
                 seen.add(file.name)
         file.write_bytes(content)
         assert rows(kept) == usual
-    assert {"lineage.json", "heartbeat.json", "spec.json", "trial.json"} <= seen
+    assert {"lineage.json", "heartbeat.json", "spec.json", "canary.json"} <= seen
 
 
 def test_records_are_read_once_while_only_beats_and_batches_come(

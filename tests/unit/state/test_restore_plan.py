@@ -73,7 +73,7 @@ def test_people_read_what_is_left_out_of_the_source(reviewed: Reviewed) -> None:
     leaving = replace(PLAN, decision=replace(DECISION, excluded_ranges=EXCLUDED), remarks=("2 more of it",))
     text = list(leaving.lines())
     reviewed(text[5:8])
-    assert leaving.to_json()["decision"]["left_out"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
+    assert leaving.to_json()["decision"]["excluded_ranges"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
 
 
 def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> None:

@@ -171,7 +171,7 @@ class QuarantineReason(StrEnum):
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
     """The row has the key and id of an event of an open session, but another body."""
     UNREADABLE_FILE = "unreadable_file"
-    EXCLUDED = "left_out"
+    EXCLUDED = "excluded"
     """The row is in a range of the source that the user excluded in a restore."""
 
 

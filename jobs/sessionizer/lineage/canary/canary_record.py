@@ -1,7 +1,6 @@
-"""``trial.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome.
+"""``canary.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome.
 
-A promotion is in ``promoted.json`` as well, because a driver or supervisor that judges at that moment replaces
-``trial.json``.
+A promotion is in ``promoted.json``, because a driver or supervisor that judges at that moment replaces ``canary.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 _SETTLED: Final = {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}
-BY_CANARY: Final = "the trial of lineage "
+BY_CANARY: Final = "the canary of lineage "
 """Name of the approver of an automatic rollback, before the lineage that failed."""
 NOTHING: Final = Baseline(BatchFigures(), BatchFigures())
 
@@ -98,7 +97,7 @@ class CanaryRecord:
             raise ValueError(f"it is no canary: {error}") from error
 
 
-CANARY_FILE: Final = LineageFile("trial.json", CanaryRecord)
+CANARY_FILE: Final = LineageFile("canary.json", CanaryRecord)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,10 +182,8 @@ def promote_lineage(home: StreamHome, by: str) -> str:
     if canary.is_settled:
         how = "was promoted" if canary.outcome is CanaryOutcome.PROMOTED else "passed its canary"
         return f"lineage {canary.lineage} of stream {home.name} needs no promotion: it {how} already"
-    promoted = canary.decided(CanaryOutcome.PROMOTED, canary.course.reason, by)
     promotion = Promotion(begun_at=canary.course.begun_at, by=by, at=epoch_ms())
     PROMOTION_FILE.of(home, canary.lineage).write(promotion)
-    write_canary(home, promoted)  # earlier releases read only this
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} continues with lineage {canary.lineage}, promoted by {by}"

@@ -74,7 +74,7 @@ USUAL: Final = CanaryTerms()
 def digest_terms(terms: CanaryTerms | None) -> dict[str, object]:
     """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no canary."""
     chosen = (terms.batches, terms.goes_back) if terms else (0, False)
-    return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}
+    return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"canary": chosen}
 
 
 @dataclass(frozen=True, slots=True)

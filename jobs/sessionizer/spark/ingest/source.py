@@ -257,7 +257,7 @@ def read_guarded_source(
 
 
 def mark_excluded(rows: DataFrame, excluded_ranges: ExcludedRanges, source: str) -> DataFrame:
-    """Mark source ``rows`` of an excluded range with ``left_out`` as their fault, in place of any other fault.
+    """Mark source ``rows`` of an excluded range with ``excluded`` as their fault, in place of any other fault.
 
     Returns the same object if nothing is excluded, so that nothing of the query changes.
     """

@@ -1,4 +1,4 @@
-"""Options of the canary of a new lineage, which most commands share. Their earlier names are in ``command.py``."""
+"""Options of the canary of a new lineage, which most commands share."""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sessionizer.lineage.canary.judge import CanaryTerms
 
 _OPTION: Final = "option"
-EARLIER_FIELDS: Final = {"trial": "canary", "back_if_unfit": "roll_back_if_failed", "leave_out": "exclude"}
-"""Fields of earlier releases, and their present names. Options with dashes may still use them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

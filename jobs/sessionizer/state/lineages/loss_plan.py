@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
-from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -40,12 +39,12 @@ class LossPlan(DigestOfDecided):
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
         decided = ("stream", "lineage", "fingerprint", "lost")
-        chosen = {name: value for name, value in asdict(self, dict_factory=json_keys).items() if name in decided}
+        chosen = {name: value for name, value in asdict(self).items() if name in decided}
         return {**chosen, **digest_terms(self.canary)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self, dict_factory=json_keys), "digest": self.digest}
+        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

@@ -13,7 +13,6 @@ from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
 if TYPE_CHECKING:
@@ -64,13 +63,13 @@ class RescalePlan(DigestOfDecided):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
-        decided = asdict(self, dict_factory=json_keys)
-        del decided["batch_id"], decided["trial"]
+        decided = asdict(self)
+        del decided["batch_id"], decided["canary"]
         return {**decided, **digest_terms(self.canary)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self, dict_factory=json_keys), "digest": self.digest}
+        return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

@@ -14,7 +14,6 @@ from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
 from sessionizer.counts import count_is
 from sessionizer.errors import InvalidSpec, SpecProblems
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.stream_spec.decisions import field_at
 
@@ -113,7 +112,7 @@ class SwitchPlan(DigestOfDecided):
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self, dict_factory=json_keys), "digest": self.digest, "gap_ms": self.gap_ms}
+        return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

@@ -13,7 +13,6 @@ from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.core.definition.event import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.home.clock import moment_text
-from sessionizer.home.json_record import json_keys
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
 
@@ -61,10 +60,10 @@ class RestoreDecision(DigestOfDecided):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
-        decided = asdict(self, dict_factory=json_keys)
+        decided = asdict(self)
         if not self.excluded_ranges:
-            del decided["left_out"]
-        del decided["trial"]
+            del decided["excluded_ranges"]
+        del decided["canary"]
         return {**decided, **digest_terms(self.canary)}
 
 
@@ -106,7 +105,7 @@ class RestorePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self, dict_factory=json_keys), "digest": self.decision.digest, "days": list(self.days)}
+        return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""

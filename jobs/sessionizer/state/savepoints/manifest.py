@@ -104,8 +104,8 @@ class Manifest(JsonRecord):
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
     stream ran. ``source_ids``: of the topics that were read. ``migrations``: those that the open events have had.
     ``path``: the batches whose rows the tables hold for this state, which a home without records of its lineages
-    needs. ``excluded_ranges``: of the source, as the lineage's ``left_out.json`` has them. These four are empty in
-    savepoints of earlier releases.
+    needs. ``excluded_ranges``: of the source, as ``excluded_ranges.json`` of the lineage has them. These four may be
+    empty.
     """
 
     id: str

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
-from sessionizer.home.json_record import json_keys
 from sessionizer.home.names import SESSIONS
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
 
@@ -92,8 +91,8 @@ class SeedDecision(DigestOfDecided):
     @property
     def decided(self) -> Mapping[str, Any]:
         """Fields that the digest covers."""
-        decided = asdict(self, dict_factory=json_keys)
-        del decided["trial"]
+        decided = asdict(self)
+        del decided["canary"]
         return {**decided, **(digest_terms(self.canary) if self.leaves else {})}
 
 
@@ -136,7 +135,7 @@ class SeedPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
-        return {**asdict(self, dict_factory=json_keys), "digest": self.decision.digest}
+        return {**asdict(self), "digest": self.decision.digest}
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
