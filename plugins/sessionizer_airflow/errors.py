@@ -1,16 +1,30 @@
-"""Errors between Airflow and a driver. The tree that they extend is in ``sessionizer.errors``."""
+"""Errors between Airflow and a driver. The tree that they extend is in ``sessionizer.errors``.
+
+Failure of a task that needs a user: no retry, and the remedy as the last line of its log.
+
+Airflow logs the exception of a failed task with its stack. The text of an exception is cut at the edge of the screen
+and followed by file names. So the exception says only what happened. A callback of every task logs the remedy after
+Airflow's own lines.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.causes.cause import name_stream
+from sessionizer.causes.table import remedy_for
 from sessionizer.errors import TerminalError, TransientError, every_problem
 from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from sessionizer.errors import SessionizerError
 
 
 class BrokenSpecs(TerminalError):
@@ -82,3 +96,62 @@ class WatchCancelled(TransientError):
     def __init__(self, stream: str) -> None:
         self.stream = stream
         super().__init__(f"the watch of {stream} was cancelled")
+
+
+WIDTH: Final = 100
+"""Columns that a task's log shows on an ordinary screen without scrolling."""
+INDENT: Final = "    "
+WHAT_TO_DO: Final = "What to do:"
+GO_ON: Final = "then clear this task"
+"""Next step for every task but the supervising one. That task's DAG pauses itself, and its error has its own remedy."""
+
+log = logging.getLogger(__name__)
+
+
+class PersonNeeded(AirflowFailException):
+    """No retry can help, because of ``reason``. ``remedy`` tells the user what to do."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(reason)
+
+    @classmethod
+    def wrap(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
+        """Return the failure of a task because of ``error``.
+
+        Raise it ``from None``: its stack helps no reader of the log.
+        """
+        return cls(reason_of(error), remedy_of(error, go_on))
+
+
+def reason_of(error: SessionizerError) -> str:
+    """Return in words what happened."""
+    return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
+
+
+def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
+    """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has a remedy of its own."""
+    if "remedy" in vars(error):
+        return error.remedy
+    return ", ".join(filter(None, (remedy_for(error), go_on)))
+
+
+def say_what_to_do(context: Mapping[str, Any]) -> None:
+    """Log the reason and the remedy of a failed task, as its ``on_failure_callback``."""
+    error = context.get("exception")
+    if isinstance(error, PersonNeeded):
+        # Airflow has opened a group by now, which its UI shows folded.
+        log.info("::endgroup::")
+        log.error("%s", fit_lines(error.reason))
+        log.error("%s", fit_lines(f"{WHAT_TO_DO} {error.remedy}"))
+
+
+def fit_lines(text: str) -> str:
+    """Wrap the text into lines that fit the screen. The remedy begins a new line, and paths stay whole."""
+    parts = text.replace(f". {WHAT_TO_DO} ", f".\n{WHAT_TO_DO} ").splitlines()
+    lines = (line for part in parts for line in _wrap(part))
+    return f"\n{INDENT}".join(lines)
+
+
+def _wrap(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]

@@ -19,7 +19,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
-from sessionizer_airflow.failed_task import PersonNeeded, say_what_to_do
+from sessionizer_airflow.errors import PersonNeeded, say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.request import purposes
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.connection import SparkTarget
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.operating.jobs import OperateJob
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

@@ -40,7 +40,7 @@ from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import check_identifier, mint_id
 from sessionizer.home.roots import uri_of
-from sessionizer.launch.background import give_way
+from sessionizer.launch.scratch import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
 from sessionizer.state.savepoints.native import make_native_savepoint

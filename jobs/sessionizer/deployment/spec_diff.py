@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.counts import count_text
 from sessionizer.deployment.differences import OpenState, Side, describe_differences, judge_change
 from sessionizer.deployment.verdicts import judge_differences

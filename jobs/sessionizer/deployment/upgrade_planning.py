@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.batch_logs import read_pinned_settings
 from sessionizer.control.records.airflow_records import bundle_of_watch
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.differences import OpenState, Side, SinkColumns
 from sessionizer.deployment.releases import describe_programs, release_of
 from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest

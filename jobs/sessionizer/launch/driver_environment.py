@@ -4,6 +4,16 @@ A driver gets the variables of a list, not all that Airflow has.
 
 Airflow's processes hold the address of its database, the key of its secrets, and whatever else an installation sets. A
 driver runs the SQL of a spec, and a spec cannot reach a variable that the driver lacks.
+
+The options of a driver's JVM on this machine. On a cluster its operator sets them.
+
+``make`` makes an archive of classes once, from a short stream's life. It spares each driver to read, check and link
+some twenty thousand classes (docs/tuning.md). The JVM itself checks that the archive fits its class path, and ignores
+it otherwise.
+
+The Spark settings of a driver on this machine, started by the command line, or by Airflow through spark-submit.
+
+On a cluster we set none of them, because only its operator knows how many cores and how much memory there are.
 """
 
 from __future__ import annotations
@@ -11,12 +21,14 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+
 
 MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
 """Variable with further names for drivers, separated by commas or blanks. ``*`` stands for any letters (``AWS_*``)."""
@@ -108,3 +120,67 @@ def plain(environment: Mapping[str, str] = os.environ) -> bool:
     if value not in ("", "0", "1"):
         raise InvalidSpec(PLAIN_SPARK, value, "1 (public interfaces of Spark only) or 0, or unset it")
     return value == "1"
+
+
+LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
+DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+"""Setting for the options. A site's ``extraJavaOptions`` come after them and win."""
+DRIVER_MEMORY: Final = {"SPARK_DRIVER_MEMORY": "2g"}
+"""The limit of the heap, as an environment variable. ``spark.driver.memory`` wins wherever it is set, and so does a
+site's own value of the variable."""
+END_WITHOUT_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
+"""Option that ends the JVM when memory runs out. Otherwise Spark would shut its context down first, and the report
+would name a later failure, not the memory."""
+ENDED_WITHOUT_MEMORY: Final = 3
+"""The exit code of a JVM that ``END_WITHOUT_MEMORY`` ended."""
+HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
+"""Option for larger regions of the heap. G1 treats an array that fills half a region as humongous: blobs, with the
+regions of 1 MiB that a small heap gets."""
+SMALL_ARRAYS: Final = {
+    # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and by the heap 32, are
+    # humongous: G1 then marks the whole heap time and again (docs/tuning.md).
+    "spark.broadcast.blockSize": "512k",
+    "spark.buffer.pageSize": "2m",
+}
+
+
+def class_archive(jars: Path) -> Path:
+    """Return the place of the archive for the class path ``jars``, which may not exist."""
+    return jars.with_suffix(".jsa")
+
+
+def jvm_options(jars: Path) -> str:
+    """Return the JVM options of a driver with the class path ``jars``, as a text."""
+    options = [JVM_LOCALE, f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS, END_WITHOUT_MEMORY]
+    archive = class_archive(jars)
+    if archive.is_file():
+        # an archive that does not fit must not put a line in the log of each driver
+        options += [f'"-XX:SharedArchiveFile={archive}"', "-Xlog:cds*=off"]
+    return " ".join(options)
+
+
+def is_local_master(master: str) -> bool:
+    """Whether Spark runs on this machine alone: ``local[4]``, and ``local-cluster[2,1,1024]`` as well."""
+    return master.startswith("local")
+
+
+def launch_settings(jars: Path) -> dict[str, str]:
+    """Return the settings that cannot change once the JVM runs, whose class path is ``jars``.
+
+    A site's ``spark.driver.extraJavaOptions`` come after the JVM's options and win.
+    """
+    return {
+        DEFAULT_JAVA_OPTIONS: jvm_options(jars),
+        # small arrays take little of the heap
+        **SMALL_ARRAYS,
+    }
+
+
+def session_settings() -> dict[str, str]:
+    """Return the settings that a session may set for itself, unless others were submitted."""
+    return {
+        # a task per core and stage
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.checkpoint.names import offset_log
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_files import list_names, translate_refusal
 from sessionizer.home.home_identity import owner_name

@@ -10,8 +10,7 @@ from fastapi import HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from sessionizer.page.answers import HEADERS
-from sessionizer.page.app import PageHost, create_page
+from sessionizer.page.app import HEADERS, PageHost, create_page
 from sessionizer.page.reader import PageReader
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sessionizer.control.history.mark import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
-from sessionizer.core.definition.event import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import DAY
 from sessionizer.state.lineages.path import BEFORE_THE_FIRST, path_to
 

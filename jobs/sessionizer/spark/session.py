@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL, PARTS
 from sessionizer.errors import JvmNotStarted
 from sessionizer.home.roots import hadoop_settings
-from sessionizer.launch.driver_environment import LOCALE_VARIABLES, cluster_locale
+from sessionizer.launch.driver_environment import (
+    DRIVER_MEMORY,
+    LOCALE_VARIABLES,
+    cluster_locale,
+    is_local_master,
+    launch_settings,
+    session_settings,
+)
 from sessionizer.launch.installation import PACKAGE, jar_folder
-from sessionizer.launch.local_jvm import DRIVER_MEMORY
-from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
 from sessionizer.launch.scratch import hold_scratch, scratch_environment
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 

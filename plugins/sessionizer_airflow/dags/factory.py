@@ -2,27 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import STREAMS_FOLDER, InvalidSpec
-from sessionizer.home.names import check_name
-from sessionizer_airflow.dags.compaction import compaction_dag
-from sessionizer_airflow.dags.maintenance import maintenance_dag
-from sessionizer_airflow.dags.operate import operate_dag
-from sessionizer_airflow.dags.orphans import orphans_dag
-from sessionizer_airflow.dags.report import report_dag
-from sessionizer_airflow.dags.savepoints import savepoints_dag
-from sessionizer_airflow.dags.steer import steering_dags
-from sessionizer_airflow.dags.supervise import supervise_dag
-from sessionizer_airflow.dags.upgrade import upgrade_dag
-from sessionizer_airflow.dags.wiring import Wiring
+from sessionizer.home.names import check_name, is_name
+from sessionizer.stream_spec.spec_folder import StreamFolder, spec_files, survey_streams
+from sessionizer_airflow.dags.all_streams import compaction_dag, maintenance_dag, orphans_dag, savepoints_dag
+from sessionizer_airflow.dags.one_stream import report_dag, steering_dags, supervise_dag
+from sessionizer_airflow.dags.operate import operate_dag, upgrade_dag
 from sessionizer_airflow.errors import BrokenSpecs
+from sessionizer_airflow.operating.approval import ApprovalSettings
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
 
     from airflow.sdk import DAG
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """Places and settings of the DAGs of one DAG file."""
+
+    project: Project
+    supervision: SupervisionSettings
+    approval: ApprovalSettings
+
+    @classmethod
+    def of(cls, streams: Path) -> Wiring:
+        """Read the settings, for the specs in the folder ``streams``. Raises InvalidSpec, HomeMissing."""
+        return cls(
+            project=Project.from_environment(streams=streams),
+            supervision=SupervisionSettings.from_environment(),
+            approval=ApprovalSettings.from_environment(),
+        )
+
+    @cached_property
+    def folder(self) -> StreamFolder:
+        """The specs, and the problems of the broken ones."""
+        return survey_streams(self.project.streams)
+
+    @property
+    def specs(self) -> list[StreamSpec]:
+        """The specs that can be read."""
+        return list(self.folder.specs.values())
+
+    @property
+    def stream_names(self) -> list[str]:
+        """The names of all streams.
+
+        Streams with a broken spec are included, because they run on with their last spec and may need help.
+        """
+        return sorted({file.stem for file in spec_files(self.project.streams) if is_name(file.stem)})
+
+    @property
+    def pool(self) -> str:
+        """The pool of scheduled Spark jobs. Each occupies a worker and a JVM, and supervision needs its own slots."""
+        return self.supervision.report_pool
+
+    @property
+    def watch_lease(self) -> timedelta:
+        """The length of one watch."""
+        return timedelta(milliseconds=self.supervision.watch_lease_ms)
 
 
 def fill_namespace(namespace: MutableMapping[str, Any], folder: str, platform: str | None) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from sessionizer.state.commands.registry import COMMANDS
-from sessionizer_airflow.dag_defaults import platform_dag_options
-from sessionizer_airflow.failed_task import say_what_to_do
+from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer_airflow.errors import say_what_to_do
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.failing import tell_of_failure, tell_of_scheduled_failure
@@ -17,11 +17,13 @@ from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, purposes
 from sessionizer_airflow.operating.run_label import CARRY_OUT
+from sessionizer_airflow.project import platform_dag_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer_airflow.dags.wiring import Wiring
+    from sessionizer_airflow.dags.factory import Wiring
+
 
 DOCUMENTATION = """
 Saves the open state of a stream, or changes it.
@@ -126,3 +128,31 @@ def add_approved_change(wiring: Wiring, asked: ReadForm) -> None:
         **SOON,
     )
     asked >> plan >> approve >> carry_out
+
+
+UPGRADE_DOCUMENTATION = """
+Upgrades a stream to its changed spec and to the installed release.
+
+Choose a stream in the form. The plan names each difference with its verdict, changes nothing, and waits under
+**Required Actions** until a user approves or rejects it. Without an answer it is rejected after a while. If it is
+approved, exactly that plan runs, and the stream runs again. If it is rejected, the stream is not changed.
+
+- **Accept** takes the names of differences by which open sessions lack something, one per line. A first plan names
+  them.
+
+`sessionizer.maintenance` starts runs of this DAG in the maintenance windows of the specs (`upgrades.window`). There the
+approval waits until the window ends at the latest. With `upgrades.policy: apply` no user is asked, as long as open
+sessions lack nothing. What was begun is finished, also after the end of the window.
+"""
+
+
+def upgrade_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``."""
+    with DAG(
+        **form_dag_options(Upgrade.name, UPGRADE_DOCUMENTATION, wiring, platform),
+        schedule=None,
+        params=form_of(wiring.stream_names, only=Upgrade.name),
+        allowed_run_types=["manual", "operator_triggered"],  # type: ignore[list-item]  # Airflow takes the names
+    ) as dag:
+        add_approved_change(wiring, read_form(wiring, {Upgrade.name: "plan"}))
+    return dag

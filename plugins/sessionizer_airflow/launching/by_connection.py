@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 from sessionizer.deployment.releases import release_for_next_start, require_release
 from sessionizer.launch.installation import has_own_python, jar_folder
 from sessionizer.stream_spec.spec_folder import read_spec_file
-from sessionizer_airflow.launching.cluster import ClusterLauncher
-from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
+from sessionizer_airflow.launching.cluster import ClusterLauncher, KubernetesManager
+from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of, store_variables
 from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.resource_manager import ResourceManager
 from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command
-from sessionizer_airflow.launching.store_connection import store_variables
-from sessionizer_airflow.launching.yarn import YarnManager
+from sessionizer_airflow.launching.yarn import ResourceManager, YarnManager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
     from sessionizer.control.records.process_records import LaunchRecord
     from sessionizer.deployment.releases import InstalledRelease
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.cluster import ClusterManager
-    from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
+    from sessionizer_airflow.launching.local import DriverObservation, DriverTraces
+    from sessionizer_airflow.launching.spark_submit import DriverCall
     from sessionizer_airflow.project import Project
 
 

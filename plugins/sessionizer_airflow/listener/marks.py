@@ -18,7 +18,7 @@ from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.roots import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
-from sessionizer_airflow.operators.user_kill import stop_for_good
+from sessionizer_airflow.operators.desired_state import stop_for_good
 from sessionizer_airflow.project import Project
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from sessionizer.stream_spec.document.names import duration_from, format_duratio
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.dag_defaults import read_approvers
-from sessionizer_airflow.errors import PlanImpossible
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded, PlanImpossible
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 from sessionizer_airflow.operating.window import window_for_approval
+from sessionizer_airflow.project import read_approvers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

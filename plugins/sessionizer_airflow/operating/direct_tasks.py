@@ -12,11 +12,11 @@ from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.redaction import redact
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
-from sessionizer_airflow.dag_defaults import find_requester
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import read_request
 from sessionizer_airflow.operating.request import PROMOTE, TEST_ALERT
 from sessionizer_airflow.operating.run_label import DONE, TEMPLATE, show_label
+from sessionizer_airflow.project import find_requester
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -15,7 +15,7 @@ from sessionizer.errors import PlanChanged, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.window import is_scheduled
 

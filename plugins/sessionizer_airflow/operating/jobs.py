@@ -17,9 +17,8 @@ from sessionizer.errors import StreamBegun, TerminalError
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
-from sessionizer_airflow.dag_defaults import OPERATE, find_requester
-from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.launching.argv import StateCall, savepoint_argv
+from sessionizer_airflow.errors import PersonNeeded
+from sessionizer_airflow.launching.spark_submit import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.earlier_tries import ABANDONED, find_abandoner, operation_of
@@ -28,7 +27,8 @@ from sessionizer_airflow.operating.request import SAVEPOINT, Request
 from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_id_of, show_label
 from sessionizer_airflow.operating.window import require_window
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
-from sessionizer_airflow.pages.links import ProofLink
+from sessionizer_airflow.pages.markup import ProofLink
+from sessionizer_airflow.project import OPERATE, find_requester
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, request_id
+from sessionizer_airflow.project import OPERATE, UPGRADE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -12,8 +12,8 @@ from sessionizer.errors import TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.dag_defaults import OF_WINDOW
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
+from sessionizer_airflow.project import OF_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

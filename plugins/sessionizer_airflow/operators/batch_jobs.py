@@ -12,11 +12,9 @@ from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
 from sessionizer.launch.scratch import scratch_environment
-from sessionizer_airflow.errors import JobFailed
-from sessionizer_airflow.failed_task import GO_ON, PersonNeeded
-from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
+from sessionizer_airflow.errors import GO_ON, JobFailed, PersonNeeded
+from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget, store_variables
 from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
-from sessionizer_airflow.launching.store_connection import store_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

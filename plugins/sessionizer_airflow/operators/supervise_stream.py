@@ -23,12 +23,11 @@ from sessionizer.fleet.finding import HealthWord
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import health_now, notify
-from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
-from sessionizer_airflow.failed_task import PersonNeeded, fit_lines
+from sessionizer_airflow.errors import PersonNeeded, SupervisionEnded, WatchCancelled, fit_lines
 from sessionizer_airflow.internals import send_label
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.metrics import count
-from sessionizer_airflow.operators.user_kill import CLEARED, handle_kill
+from sessionizer_airflow.operators.desired_state import CLEARED, handle_kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.tell import alert_on_surprise, subject
 from sessionizer_airflow.triggers import StreamTrigger
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.launching.local import Launcher
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

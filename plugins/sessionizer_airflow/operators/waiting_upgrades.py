@@ -26,7 +26,7 @@ from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.dag_defaults import OF_WINDOW
+from sessionizer_airflow.project import OF_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from collections import defaultdict
+from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
+from collections.abc import Set as AbstractSet  # noqa: TC003  as above
+from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from sqlalchemy import select
 
 from sessionizer.control.log_tail import tail
 from sessionizer.control.records.process_records import own_file, read_launch
@@ -17,14 +25,22 @@ from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.table_queries import table_places
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
-from sessionizer.home.names import parse_supervising_dag
+from sessionizer.home.names import Verb, dag_id, parse_supervising_dag
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.lineage.active import locate_data
+from sessionizer.page.app import PageHost, create_page
+from sessionizer.page.reader import PageReader
 from sessionizer.redaction import redact
 from sessionizer.state.proof.page import page_of
 from sessionizer.stream_spec.spec_folder import find_stream
 from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.project import OPERATE, UPGRADE, Project, read_approvers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
+
 
 LINES_SHOWN = 500
 HEADERS = {
@@ -111,3 +127,84 @@ def proof(home: Annotated[StreamHome, Depends(home_of)], proof_id: str) -> Respo
 
 def _html(text: str) -> HTMLResponse:
     return HTMLResponse(text, headers=HEADERS)
+
+
+may_open = requires_access_view(AccessView.PLUGINS)
+may_read = requires_access_dag("GET")
+may_read_rows = requires_access_dag("GET", DagAccessEntity.TASK_LOGS)
+
+
+def create_streams_page(project: Project | None = None, *, pages: str) -> FastAPI:
+    """Make the page over the platform of ``project``, with the rights of Airflow's users.
+
+    ``pages``: path of the other pages on Airflow's server, as ``/sessionizer``.
+    """
+    place = project or Project.from_environment()
+    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{pages}", "operate": OPERATE, "upgrade": UPGRADE}
+    host = PageHost(
+        may_open=may_open,
+        may_read=may_read,
+        may_read_rows=may_read_rows,
+        sees=readable_dags,
+        offers=runnable_dags,
+        settings=settings,
+    )
+    return create_page(PageReader(place.home, place.streams, read_pauses), host)
+
+
+def read_pauses(streams: Collection[str]) -> dict[str, bool]:
+    """Return whether Airflow has paused the supervisor of each of ``streams`` that has one. One query for all."""
+    dags = {_dag(stream, Verb.SUPERVISE): stream for stream in streams}
+    known = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dags), ~DagModel.is_stale)
+    with create_session() as session:
+        return {dags[dag]: paused for dag, paused in session.execute(known)}
+
+
+def readable_dags(user: GetUserDep) -> Callable[[AbstractSet[str]], AbstractSet[str]]:
+    """Return a function that says which of some DAGs the user may read. One query for all."""
+
+    def readable(dags: AbstractSet[str]) -> AbstractSet[str]:
+        found: set[str] = set()
+        for team, of_team in _divide_by_team(dags).items():
+            found |= get_auth_manager().filter_authorized_dag_ids(dag_ids=of_team, user=user, team_name=team)
+        return found
+
+    return readable
+
+
+def _divide_by_team(dags: AbstractSet[str]) -> dict[str | None, set[str]]:
+    teams, found = DagModel.get_dag_id_to_team_name_mapping(list(dags)), defaultdict(set)
+    for dag in dags:
+        found[teams.get(dag)].add(dag)
+    return found
+
+
+def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
+    """Return which actions on the stream the user may ask for. Airflow's API asks again when they do."""
+    stream = parse_supervising_dag(dag_id) or ""
+    start, stop = _dag(stream, Verb.START), _dag(stream, Verb.STOP)
+    teams = DagModel.get_dag_id_to_team_name_mapping([start, stop, OPERATE, UPGRADE, dag_id])
+
+    def may(dag: str, method: ResourceMethod, entity: DagAccessEntity) -> bool:
+        details = DagDetails(id=dag, team_name=teams.get(dag))
+        return get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
+
+    answered = (OPERATE, UPGRADE) if is_approver(user) else ()
+    return {
+        "start": may(start, "POST", DagAccessEntity.RUN),
+        "stop": may(stop, "POST", DagAccessEntity.RUN),
+        "operate": may(OPERATE, "POST", DagAccessEntity.RUN),
+        "upgrade": may(UPGRADE, "POST", DagAccessEntity.RUN),
+        "approve": [dag for dag in answered if may(dag, "PUT", DagAccessEntity.HITL_DETAIL)],
+        "rows": may(dag_id, "GET", DagAccessEntity.TASK_LOGS),
+    }
+
+
+def _dag(stream: str, verb: Verb) -> str:
+    return dag_id(stream, verb)
+
+
+def is_approver(user: Any) -> bool:  # noqa: ANN401  as Airflow has it
+    """Whether the user may approve plans, if only some users may."""
+    named = read_approvers(os.environ)
+    return not named or get_auth_manager().is_authorized_hitl_task(assigned_users=set(named), user=user)

@@ -12,7 +12,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.assets import find_taken_asset
 from sessionizer_airflow.errors import StreamFindings
 from sessionizer_airflow.internals import find_asset_uri
-from sessionizer_airflow.operators.pause import ask_pause
+from sessionizer_airflow.operators.desired_state import ask_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable

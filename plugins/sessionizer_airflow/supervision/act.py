@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
+import secrets
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
+from sessionizer.control.lease import fence, read_lease
 from sessionizer.control.log_tail import last_words
 from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
-from sessionizer.control.records.process_records import request_stop
+from sessionizer.control.records.process_records import LAUNCH_FILE, read_launch, request_stop
 from sessionizer.control.status.driver_status import State
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
 from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.local import DriverObservation, DriverTraces
+from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.supervision.decide import (
     Action,
     Adopt,
@@ -28,8 +33,8 @@ from sessionizer_airflow.supervision.decide import (
     StandBy,
     Wait,
     decide,
+    read_situation,
 )
-from sessionizer_airflow.supervision.drivers import Drivers
 from sessionizer_airflow.supervision.failures import (
     Failure,
     cut_to_line,
@@ -39,7 +44,6 @@ from sessionizer_airflow.supervision.failures import (
     reset_budget,
 )
 from sessionizer_airflow.supervision.ledger import Ledger
-from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, level_of
 
 if TYPE_CHECKING:
@@ -48,11 +52,101 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.launching.local import Launcher
     from sessionizer_airflow.project import Folders
-    from sessionizer_airflow.supervision.observe import Situation
+    from sessionizer_airflow.supervision.decide import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.tell import Say
+
+
+@dataclass
+class Drivers:
+    """Drivers of one stream. ``say`` takes one line for each action.
+
+    ``being_ended``: the driver whose end has begun, and is not known to be complete.
+    """
+
+    stream: str
+    home: StreamHome
+    folders: Folders
+    launcher: Launcher
+    say: Say
+    being_ended: str | None = field(default=None, init=False)
+    _launch_failed: str | None = field(default=None, init=False)
+
+    def launch(self) -> None:
+        """Start a driver under a new uid. Raises what keeps it from starting."""
+        uid = secrets.token_hex(6)
+        self._launch_failed = None
+        try:
+            record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
+        except (SessionizerError, OSError):
+            self._mark_ended(uid)
+            self._launch_failed = uid
+            raise
+        whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
+        if record.python is not None:
+            whereabouts += f", by {record.python}"
+        self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
+
+    def uid_of_failed_launch(self) -> str | None:
+        """Return the driver whose launch failed, if its launch is on record. It is then the newest driver."""
+        launch = read_launch(self.home)
+        return launch.uid if launch is not None and launch.uid == self._launch_failed else None
+
+    def last_words(self, uid: str | None) -> list[str]:
+        """Return the part of the driver's output that only a cluster has."""
+        traces = None if uid is None else self.traces(uid)
+        if traces is None or traces.launch is None or traces.launch.submission is None:
+            return []
+        return self.launcher.last_words(traces)
+
+    def end(self, uid: str, *, out_of_sight: bool) -> DriverObservation | None:
+        """Fence the driver, then kill its processes unless they are ``out_of_sight``.
+
+        Returns what a cluster said of the driver before. None for a driver without a cluster.
+        """
+        traces = self.traces(uid)
+        observed = self._ask_cluster(traces)
+        fence(self.home, uid)
+        if not out_of_sight:
+            self.being_ended = uid
+            self._kill(traces)
+            self.being_ended = None
+        return observed
+
+    def traces(self, uid: str) -> DriverTraces:
+        """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""
+        launch, lease = read_launch(self.home), read_lease(self.home)
+        records = [record for record in (launch, lease) if record is not None and record.uid == uid]
+        processes = tuple(record.process for record in records if record.process is not None)
+        return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
+
+    def _ask_cluster(self, traces: DriverTraces) -> DriverObservation | None:
+        if traces.launch is None or traces.launch.submission is None:
+            return None
+        try:
+            observed = self.launcher.look_for(traces)
+        except ClusterUnreachable as error:
+            observed = DriverObservation(alive=None, said=str(error), cause=cause_of_error(error))
+        self.say(f"driver {traces.uid}: {observed.said}", logging.WARNING)
+        return observed
+
+    def _kill(self, traces: DriverTraces) -> None:
+        """Kill the driver. An unreachable cluster must not keep the stream down, because the driver is fenced."""
+        try:
+            self.launcher.end_by_force(traces)
+        except ClusterUnreachable as error:
+            self.say(f"driver {traces.uid} may still run, but can write nothing more: {error}", logging.WARNING)
+        if traces.launch is not None and traces.launch.submission is not None:
+            self._mark_ended(traces.uid)
+
+    def _mark_ended(self, uid: str) -> None:
+        """Record that a launched driver has ended, so that no supervisor waits for it."""
+        launch = read_launch(self.home)
+        if launch is not None and launch.uid == uid:
+            with suppress(SessionizerError):
+                LAUNCH_FILE.of(self.home).write(replace(launch, ended_at=epoch_ms()))
 
 
 @dataclass

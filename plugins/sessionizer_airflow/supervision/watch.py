@@ -10,15 +10,14 @@ from sessionizer.control.records.airflow_records import SUPERVISION_FILE, Superv
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide
+from sessionizer_airflow.supervision.decide import Action, Adopt, StandBy, Wait, decide, read_situation
 from sessionizer_airflow.supervision.failures import failure_of, is_due_to_tell, is_known
-from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of, milestone, subject
 
 if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.supervision.observe import Situation
+    from sessionizer_airflow.supervision.decide import Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 

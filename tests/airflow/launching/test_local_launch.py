@@ -14,12 +14,11 @@ import pytest
 import yaml
 
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.driver_environment import DRIVER_MEMORY
 from sessionizer.launch.installation import PYTHON_VARIABLE
-from sessionizer.launch.local_jvm import DRIVER_MEMORY
-from sessionizer_airflow.launching.argv import DriverCall
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import job_environment
+from sessionizer_airflow.launching.spark_submit import DriverCall, job_environment
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Folders
 from sessionizer_demo.local_airflow.api import wait_until

@@ -17,7 +17,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.operating.request import Request

@@ -13,7 +13,7 @@ import pytest
 
 from sessionizer.control.records.operation_record import PlanRecord
 from sessionizer.state.seeds.seed_plan import leads_to
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, read_request
 from sessionizer_airflow.operating.request import purposes, request_id
 from sessionizer_airflow.supervision.policy import SupervisionSettings

@@ -24,7 +24,7 @@ from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, read_launch, stop_requested
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream

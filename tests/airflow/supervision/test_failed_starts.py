@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.spark_submit import DriverCall
     from support.expected.heard import Heard
 
 

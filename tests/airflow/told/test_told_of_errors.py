@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.spark_submit import DriverCall
     from support.processes.watched_stream import WatchedStream
 
 KAFKA_AWAY = """name: clicks

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.spark_submit import DriverCall
     from support.processes.kafka_broker import KafkaBroker
     from support.processes.watched_stream import WatchedStream
 

@@ -14,13 +14,13 @@ import pytest
 
 import sessionizer
 from sessionizer.errors import UnwritablePath
-from sessionizer.launch.background import NICENESS
-from sessionizer.launch.package_archive import PackageArchive
+from sessionizer.launch.installation import PackageArchive
+from sessionizer.launch.scratch import NICENESS
 
 JOBS = Path(__file__).parents[3] / "jobs"
 PROGRAM = """
 import json, os, pathlib, subprocess
-from sessionizer.launch.background import give_way
+from sessionizer.launch.scratch import give_way
 
 def group():
     file = pathlib.Path("/proc/self/autogroup")
@@ -80,7 +80,7 @@ def test_so_does_the_jvm_that_started_it(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, pathlib\n"
-        "from sessionizer.launch.background import give_way\n"
+        "from sessionizer.launch.scratch import give_way\n"
         "give_way()\n"
         "threads = [int(each.name) for each in pathlib.Path(f'/proc/{os.getppid()}/task').iterdir()]\n"
         "print('JVM', len(threads), {os.getpriority(os.PRIO_PROCESS, each) for each in threads})\n"

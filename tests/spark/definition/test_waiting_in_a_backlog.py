@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.spark.ingest.source import read_guarded_source
 from sessionizer.spark.query.assembly import session_query
 from support.expected.checkpoint_log import CheckpointLog

@@ -19,8 +19,8 @@ from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.process_records import request_stop
 from sessionizer.core.wire.schema import group_labels
 from sessionizer.errors import ExecutorsUnfit, PrivateDoorBroken
+from sessionizer.launch.driver_environment import class_archive
 from sessionizer.launch.installation import jar_folder
-from sessionizer.launch.local_jvm import class_archive
 from sessionizer.spark.driver import executors
 from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.housekeeping.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.event import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
     from sessionizer.spark.history.history_reader import HistoryResults
     from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from sessionizer.core.definition.event import Outcome
+    from sessionizer.core.definition.outcome import Outcome
     from support.streams.click_files import ClickFiles
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from sessionizer import __version__
 from sessionizer.control.execution import execute
 from sessionizer.control.records.operation_record import Ending
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import UnreadableLineage, UpgradeWaits

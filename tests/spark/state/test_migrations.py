@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.core.definition.event import AdmittedEvent, Outcome
+    from sessionizer.core.definition.event import AdmittedEvent
+    from sessionizer.core.definition.outcome import Outcome
     from sessionizer.migrations.preview import Preview
     from sessionizer.state.savepoints.manifest import Manifest
 

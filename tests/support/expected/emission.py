@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sessionizer.core.definition.event import CloseReason, Outcome, Session
 from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
 from sessionizer.core.definition.rules import Clock
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from sessionizer.core.definition.event import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
     from sessionizer.home.roots import DataPath
     from sessionizer_demo.feed.generator import Row
     from sessionizer_demo.feed.traffic.events import ClickEvent

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.process_records import LaunchRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces, Launcher
+    from sessionizer_airflow.launching.local import DriverObservation, DriverTraces, Launcher
+    from sessionizer_airflow.launching.spark_submit import DriverCall
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from support.places import REPOSITORY, SUPPORT
 
 if TYPE_CHECKING:
-    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.spark_submit import DriverCall
 
 
 def real_driver(call: DriverCall) -> list[str]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.launching.local import Launcher
+    from sessionizer_airflow.launching.spark_submit import DriverCall
     from sessionizer_airflow.supervision.act import Supervisor
     from support.expected.heard import Heard
 

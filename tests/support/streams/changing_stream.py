@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.event import Batch, Event, Outcome, Session
+    from sessionizer.core.definition.event import Batch, Event
+    from sessionizer.core.definition.outcome import Outcome, Session
     from sessionizer.core.definition.rules import SessionRules
     from support.streams.strategies import Log
 

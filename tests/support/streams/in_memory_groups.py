@@ -32,7 +32,8 @@ from support.streams.payloads import arrow_column, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sessionizer.core.definition.event import Batch, Event, Session
+    from sessionizer.core.definition.event import Batch, Event
+    from sessionizer.core.definition.outcome import Session
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.merging import Merged
     from sessionizer.core.wire.schema import Payload

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.definition.event import QuarantineReason, session_id
+from sessionizer.core.definition.event import session_id
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.wire import schema
 from support.streams.strategies import PAYLOAD_COLUMNS
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
 
-    from sessionizer.core.definition.event import AdmittedEvent, Event, Session
+    from sessionizer.core.definition.event import AdmittedEvent, Event
+    from sessionizer.core.definition.outcome import Session
 
 Plain = tuple[Any, ...]
 Record = dict[str, Any]

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.definition.rules import Clock, SessionRules
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.ingest.source import read_guarded_source

@@ -21,7 +21,7 @@ from sessionizer.control.history.files import (
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_restarts
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense
 from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
-from sessionizer.core.definition.event import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import UnfitValue
 from sessionizer.home.stream_home import StreamHome

@@ -41,7 +41,7 @@ from support.streams.strategies import ChangingLog, Log, changing_logs, delayed,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sessionizer.core.definition.event import Outcome
+    from sessionizer.core.definition.outcome import Outcome
 
 
 any_log = given(

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.event import AdmittedEvent, Batch, CloseReason, Event, drain_at
+from sessionizer.core.definition.event import AdmittedEvent, Batch, Event, drain_at
 from sessionizer.core.definition.oracle import cut, sessionize
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from support.expected.worked_examples import Example, ToldSession, read_examples
 from support.places import REPOSITORY
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from sessionizer.core.definition.event import Outcome, Session
+    from sessionizer.core.definition.outcome import Outcome, Session
 
 
 def event(event_id: str, at: int | None, **facts: Any) -> Event:

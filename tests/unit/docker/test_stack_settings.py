@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from sessionizer.home.roots import control_root, data_root
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
+from sessionizer_airflow.launching.cluster import KubernetesManager
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT
 from support.places import REPOSITORY
 from support.stores.metrics_collector import board_queries

@@ -11,12 +11,29 @@ import pytest
 
 from sessionizer.errors import JarsNotFetched
 from sessionizer.home.roots import ObjectStore
-from sessionizer.launch.driver_environment import ALLOWED, MORE, driver_environment, hide_airflows, is_allowed
-from sessionizer.launch.installation import APPLICATION, PACKAGE, driver_python, has_own_python, jar_folder
+from sessionizer.launch.driver_environment import (
+    ALLOWED,
+    END_WITHOUT_MEMORY,
+    LOGGING,
+    MORE,
+    class_archive,
+    driver_environment,
+    hide_airflows,
+    is_allowed,
+    is_local_master,
+    jvm_options,
+    launch_settings,
+    session_settings,
+)
+from sessionizer.launch.installation import (
+    APPLICATION,
+    PACKAGE,
+    PackageArchive,
+    driver_python,
+    has_own_python,
+    jar_folder,
+)
 from sessionizer.launch.jars import DIGESTS, altered_jars, fetch_jars, jar_names, missing_jars, other_versions
-from sessionizer.launch.local_jvm import END_WITHOUT_MEMORY, LOGGING, class_archive, jvm_options
-from sessionizer.launch.local_settings import is_local_master, launch_settings, session_settings
-from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 AIRFLOW = {

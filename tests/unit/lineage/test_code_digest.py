@@ -13,7 +13,7 @@ from textwrap import dedent
 import pytest
 
 import sessionizer
-from sessionizer.launch.package_archive import PackageArchive
+from sessionizer.launch.installation import PackageArchive
 from sessionizer.lineage.code_digest import code_digest, deciding_modules, digest_of, normal_form, source_digest
 from sessionizer.lineage.fingerprint import present_fingerprint
 

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.control.history.straggler import NAMED_AFTER, GroupTime, follow, slow_group
-from sessionizer.core.definition.event import CloseReason, Event
+from sessionizer.core.definition.event import Event
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.definition.rules import Clock, SessionRules
 from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, take_batch
 from sessionizer.core.key_group.cutting import Cuts
-from sessionizer.core.key_group.group_load import AGES, GroupLoad, OpenInGroup, load_of, p99, sum_loads
+from sessionizer.core.key_group.group_load import AGES, GroupLoad, OpenInGroup, p99, sum_loads
+from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.batch_history import group_times
 from sessionizer.spark.sinks.write import BatchCounts

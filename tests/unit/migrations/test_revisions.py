@@ -17,8 +17,7 @@ import pytest
 
 import sessionizer
 from sessionizer.core.definition.rules import Clock
-from sessionizer.core.wire import schema
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import tombstones
 from sessionizer.errors import UnreadableLineage

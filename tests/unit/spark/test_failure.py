@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, RetryEffect, StoreUnreachable, UnwritablePath
-from sessionizer.launch.local_jvm import LOGGING
+from sessionizer.launch.driver_environment import LOGGING
 from sessionizer.spark.driver.executors import LAST_BYTES, find_memory_message
 from sessionizer.spark.failures.query_failure import (
     CONFLICT_TRIES,

@@ -17,8 +17,7 @@ from sessionizer.control.records.driver_records import PartitionPosition, Positi
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock
-from sessionizer.core.wire import schema
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import decode
 from sessionizer.errors import SourceForbidden, SourceMissing

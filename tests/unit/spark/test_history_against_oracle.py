@@ -18,7 +18,7 @@ from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.key_group.table_rows import NOWHERE
 from sessionizer.core.key_group.table_rows import session_rows as table_rows
 from sessionizer.core.wire import codec as wide
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.schema import group_labels
 from sessionizer.lineage.open_sessions import OpenSessions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.core.definition.event import Outcome
+    from sessionizer.core.definition.outcome import Outcome
 
 
 HISTORIES = 150

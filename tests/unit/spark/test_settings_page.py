@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.types import StructType
 
+from sessionizer.launch.driver_environment import launch_settings, session_settings
 from sessionizer.launch.installation import jar_folder
-from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES

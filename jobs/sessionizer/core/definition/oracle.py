@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.definition.event import AdmittedEvent, CloseReason, Outcome, Session, session_id
+from sessionizer.core.definition.event import AdmittedEvent, session_id
+from sessionizer.core.definition.outcome import CloseReason, Outcome, Session
 from sessionizer.core.definition.plain_values import order_of
 from sessionizer.core.definition.rules import NEVER_MS, Clock
 

@@ -12,16 +12,8 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pyarrow as pa
-
-from sessionizer.core.key_group.cutting import REASONS, int64s, whole_column
-from sessionizer.core.wire import schema
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from sessionizer.core.key_group.cutting import Bools, Cuts, Int64s, Positions
 
 
 AGE_LIMITS: Final = {"1m": 60_000, "10m": 600_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000}
@@ -94,43 +86,6 @@ def p99(sizes: Sequence[int]) -> int:
 def place_of_p99(count: int) -> int:
     """Return the position, among so many sorted sizes, of the one that 99 of 100 do not exceed."""
     return -(-count * 99 // 100) - 1
-
-
-HEAVIEST: Final = 3
-"""Number of keys that a group reports."""
-SHOWN_OF_A_KEY: Final = 64
-"""Characters of a key that are shown."""
-_LIMITS: Final = np.array([*AGE_LIMITS.values()], np.int64)
-
-
-def load_of(cuts: Cuts, final: Bools, first: Positions, events: pa.Table, now_ms: int) -> GroupLoad:
-    """Return the load of a group whose log makes the sessions of ``cuts``, of which the ``final`` ones close.
-
-    ``first`` are the positions of their first events in ``events``. Ages are at ``now_ms`` (epoch ms).
-    """
-    counts = np.bincount(cuts.reason[final], minlength=len(REASONS)).tolist()
-    closed = {str(reason): count for reason, count in zip(REASONS, counts, strict=True) if count}
-    length, rows = cuts.length[~final], first[~final]
-    if not len(length):
-        return GroupLoad(closed=closed, ages=(0,) * len(AGES))
-    started = int64s(events, schema.CLOCK)[rows]
-    of_age = np.searchsorted(_LIMITS, now_ms - started, side="right")
-    largest, place = _largest(length), place_of_p99(len(length))
-    keys = whole_column(events, schema.KEY).take(pa.array(rows[largest])).to_pylist()
-    return GroupLoad(
-        closed=closed,
-        ages=tuple(np.bincount(of_age, minlength=len(AGES)).tolist()),
-        heaviest=tuple(
-            (str(key)[:SHOWN_OF_A_KEY], count) for key, count in zip(keys, length[largest].tolist(), strict=True)
-        ),
-        p99_events=int(np.partition(length, place)[place]),
-    )
-
-
-def _largest(length: Int64s) -> Positions:
-    """Return the positions of the largest ones, largest first."""
-    candidates = np.argpartition(length, -HEAVIEST)[-HEAVIEST:] if len(length) > HEAVIEST else np.arange(len(length))
-    return candidates[np.argsort(-length[candidates], kind="stable")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from sessionizer.core.key_group.cutting import (
     session_order,
     whole_column,
 )
-from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad, load_of
+from sessionizer.core.key_group.group_load import NO_LOAD, GroupLoad
+from sessionizer.core.key_group.measured_load import load_of
 from sessionizer.core.key_group.repeated_events import Admissions, Verdicts, find_duplicates, surely_distinct
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import align_table, align_values, unite_schemas

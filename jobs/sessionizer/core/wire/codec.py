@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_of_values
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from sessionizer.control.history.straggler import GroupTime
 from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
 from sessionizer.core.key_group.group_load import NO_LOAD
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.spark.internals.task_counts import records_of_stage
 
 if TYPE_CHECKING:

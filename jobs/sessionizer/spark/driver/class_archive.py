@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.driver_environment import class_archive
 from sessionizer.launch.installation import jar_folder
-from sessionizer.launch.local_jvm import class_archive
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.spark.internals.java_errors import end_jvm

@@ -7,9 +7,9 @@ is away) are left to the stream, which knows how to wait.
 
 Check for a driver's JVM that ended because it ran out of memory, if the error in Python does not say so.
 
-On this machine a JVM without memory ends at once (``launch/local_jvm.py``), and Python sees a broken connection. With
-other options Spark shuts its context down, and Python sees the error that followed. The JVM's last lines and its exit
-code are more exact.
+On this machine a JVM without memory ends at once (``launch/driver_environment.py``), and Python sees a broken
+connection. With other options Spark shuts its context down, and Python sees the error that followed. The JVM's last
+lines and its exit code are more exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sessionizer.errors import ExecutorsUnfit
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.local_files import TEMPORARY_SUFFIX, BoundedLog
 from sessionizer.home.roots import uri_of
-from sessionizer.launch.local_jvm import ENDED_WITHOUT_MEMORY
+from sessionizer.launch.driver_environment import ENDED_WITHOUT_MEMORY
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable, exit_code_of_jvm
 
 if TYPE_CHECKING:

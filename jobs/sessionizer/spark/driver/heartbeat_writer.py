@@ -21,7 +21,7 @@ from sessionizer.control.records.driver_records import (
     positions,
 )
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.driver.batch_history import BatchHistory, group_times

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch, read_pinned_settings
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.records.airflow_records import bundle_of_watch
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import note_spec
 from sessionizer.home.clock import epoch_ms
-from sessionizer.launch.local_settings import is_local_master
+from sessionizer.launch.driver_environment import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.batch_log import BatchLog, table_key
 from sessionizer.lineage.figures import BatchFacts, lag_behind

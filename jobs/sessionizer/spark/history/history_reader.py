@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.control.plan_changes import list_differences
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import (

@@ -20,8 +20,7 @@ from sessionizer.core.definition.rules import NEVER_MS, Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, admit
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
-from sessionizer.core.wire import schema
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import pieces
 from sessionizer.errors import InvalidSpec

@@ -25,7 +25,7 @@ from pyspark.sql.types import NumericType, StructType
 from sessionizer.control.history.files import KEPT_MS, read_history
 from sessionizer.control.history.sample import PHASES
 from sessionizer.control.records.driver_records import YEAR_9999_MS
-from sessionizer.core.definition.event import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR, MINUTE
 from sessionizer.home.data_files import data_exists, remove_tree
 from sessionizer.home.roots import uri_of

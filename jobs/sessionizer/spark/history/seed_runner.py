@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import new_record

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between, files_of_batch, list_files_until
 from sessionizer.checkpoint.names import PUNCTUATIONS
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names, publish_json, remove_data

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
 from sessionizer.home.roots import resolve_place
 from sessionizer.launch.driver_environment import ALLOWED, is_allowed, read_allowed_patterns

@@ -21,7 +21,7 @@ from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.file_lists import begin_where
 from sessionizer.checkpoint.names import PARTITIONS, SOURCES, offset_log
 from sessionizer.checkpoint.native_copy import copy_batch, copy_sources
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import copy_file, list_entries, make_data_folder, make_private_data, remove_tree

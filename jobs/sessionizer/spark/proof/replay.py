@@ -14,7 +14,7 @@ from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.names import PUNCTUATIONS
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED

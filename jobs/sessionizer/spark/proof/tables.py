@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog

@@ -21,8 +21,7 @@ from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
 from sessionizer.checkpoint.list_intervals import fitting_interval
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
-from sessionizer.core.wire import schema
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.codec import encode, pieces
 from sessionizer.core.wire.schema import group_labels
 from sessionizer.home.roots import uri_of

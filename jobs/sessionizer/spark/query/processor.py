@@ -25,7 +25,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
@@ -39,7 +39,7 @@ from sessionizer.core.key_group.append_or_merge import (
     take_timer,
 )
 from sessionizer.core.key_group.kept_timeouts import keep_timeouts, read_kept_timeouts
-from sessionizer.core.wire import schema as kinds
+from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode, log_tables, pieces
 from sessionizer.core.wire.event_size import json_objects
 from sessionizer.core.wire.schema import group_numbers

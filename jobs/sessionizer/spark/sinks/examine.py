@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import require_continuable, require_whole
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.roots import resolve_place

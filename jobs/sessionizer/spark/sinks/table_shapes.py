@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from sessionizer.control.history.sample import PHASES
-from sessionizer.core.definition.event import CloseReason
+from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import Unfit, unfit, unite_schemas
 from sessionizer.errors import InvalidSpec

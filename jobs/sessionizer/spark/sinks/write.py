@@ -22,7 +22,7 @@ from pyspark.storagelevel import StorageLevel
 
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.core.key_group.table_rows import RowOrigin, late_rows, quarantine_rows, session_rows
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import open_blob
 from sessionizer.errors import DataAway, StateBehindTables
 from sessionizer.home import names

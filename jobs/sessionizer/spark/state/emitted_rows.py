@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import open_blob
 
 if TYPE_CHECKING:

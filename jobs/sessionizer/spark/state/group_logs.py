@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.core.wire.schema import INITIAL, group_labels, group_numbers
+from sessionizer.core.wire.rows import INITIAL
+from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.spark.state.open_events import iterate_logs, log_blobs
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from sessionizer.core.key_group.kept_timeouts import read_kept_timeouts
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
 from sessionizer.core.wire.codec import decode_log
-from sessionizer.core.wire.schema import REVISION, event_schema, group_numbers
+from sessionizer.core.wire.rows import REVISION
+from sessionizer.core.wire.schema import event_schema, group_numbers
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.counts import count_is, count_text, number_is
 from sessionizer.home.clock import moment_text
 from sessionizer.lineage.canary.judge import USUAL, digest_terms

@@ -29,14 +29,19 @@ from sessionizer.errors import (
 )
 from sessionizer.home.clock import MINUTE
 from sessionizer.home.roots import uri_of
-from sessionizer.launch.local_jvm import class_archive
-from sessionizer.launch.local_settings import launch_settings
-from sessionizer.launch.package_archive import PackageArchive
-from sessionizer_airflow.failed_task import remedy_of
-from sessionizer_airflow.launching.argv import DriverCall, StateCall, compaction_argv, report_argv, savepoint_argv
-from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
-from sessionizer_airflow.launching.store_connection import STORE_CONNECTION, store_variables
+from sessionizer.launch.driver_environment import class_archive, launch_settings
+from sessionizer.launch.installation import PackageArchive
+from sessionizer_airflow.errors import remedy_of
+from sessionizer_airflow.launching.connection import STORE_CONNECTION, Manager, SparkTarget, manager_of, store_variables
+from sessionizer_airflow.launching.spark_submit import (
+    DriverCall,
+    StateCall,
+    compaction_argv,
+    job_environment,
+    report_argv,
+    savepoint_argv,
+    submitter_environment,
+)
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
 

@@ -12,12 +12,18 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.errors import ClusterUnreachable, ResourceManagerUnknown
-from sessionizer_airflow.launching import kubernetes_manager, yarn
+from sessionizer_airflow.launching import cluster as kubernetes_manager
+from sessionizer_airflow.launching import yarn
 from sessionizer_airflow.launching.cluster import find_cause
-from sessionizer_airflow.launching.hadoop_settings import read_settings, resolve_setting, web_addresses
-from sessionizer_airflow.launching.launcher import DriverObservation
-from sessionizer_airflow.launching.resource_manager import ResourceManager, fetch_log
-from sessionizer_airflow.launching.yarn import YarnManager
+from sessionizer_airflow.launching.local import DriverObservation
+from sessionizer_airflow.launching.yarn import (
+    ResourceManager,
+    YarnManager,
+    fetch_log,
+    read_settings,
+    resolve_setting,
+    web_addresses,
+)
 from support.processes.hadoop_daemon import write_settings
 from support.processes.ports import free_addresses
 

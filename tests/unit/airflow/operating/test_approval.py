@@ -23,7 +23,7 @@ from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import AlertKind
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import (
     ApprovalSettings,

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import direct_tasks
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.run_label import SHOWN

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.lineage.canary.canary_record import read_canary
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint
 from sessionizer_airflow.supervision.policy import SupervisionSettings

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.registry import COMMANDS
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.earlier_tries import operation_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, read_request

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import keep_plan_of, write_operation
 from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating import window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_scheduled_failure

@@ -11,7 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord
-from sessionizer_airflow.operators.scheduled_compactions import CompactTables, streams_due_for_compaction
+from sessionizer_airflow.operators.scheduled import CompactTables, streams_due_for_compaction
 from sessionizer_airflow.project import Project
 from support.verbs.begun_restore import begun_restore
 

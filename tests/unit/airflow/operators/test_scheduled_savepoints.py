@@ -21,12 +21,11 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operators import waiting_upgrades
 from sessionizer_airflow.operators.batch_jobs import parse_failure
-from sessionizer_airflow.operators.scheduled_savepoints import (
+from sessionizer_airflow.operators.scheduled import (
     TakeSavepoint,
     prune_savepoints,
     streams_due_for_savepoints,

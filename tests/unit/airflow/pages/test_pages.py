@@ -35,13 +35,11 @@ from sessionizer.page.reader import PageReader
 from sessionizer.state.proof.page import keep_page, list_kept_pages
 from sessionizer.state.proof.result import Proof
 from sessionizer.stream_spec.spec_folder import find_stream
-from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
 from sessionizer_airflow.operating.jobs import CarryOut
-from sessionizer_airflow.pages import streams
-from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
-from sessionizer_airflow.pages.links import DriverLogLink, ProofLink, SparkUiLink, TablesLink
-from sessionizer_airflow.pages.streams import read_pauses, readable_dags, runnable_dags
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.pages import app as streams
+from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app, read_pauses, readable_dags, runnable_dags
+from sessionizer_airflow.pages.markup import DriverLogLink, ProofLink, SparkUiLink, TablesLink
+from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.places import opened
 
 if TYPE_CHECKING:

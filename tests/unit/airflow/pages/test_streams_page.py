@@ -15,14 +15,12 @@ from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 
 from sessionizer.home.control_store import Store
-from sessionizer.page.answers import ASSETS
+from sessionizer.page.app import ASSETS
 from sessionizer.state.proof.page import page_of
-from sessionizer_airflow.dag_defaults import OPERATE, UPGRADE
-from sessionizer_airflow.pages import streams
-from sessionizer_airflow.pages.app import create_app
-from sessionizer_airflow.pages.links import PREFIX, STREAMS, views
-from sessionizer_airflow.pages.streams import create_streams_page
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.pages import app as streams
+from sessionizer_airflow.pages.app import create_app, create_streams_page
+from sessionizer_airflow.pages.markup import PREFIX, STREAMS, views
+from sessionizer_airflow.project import OPERATE, UPGRADE, Project
 from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:

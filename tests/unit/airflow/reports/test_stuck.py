@@ -12,8 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_operation
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
-from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.reports.stuck import report_stuck
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import sessions_asset
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.assets import watched_sessions_asset
-from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operators.pause import ask_pause
+from sessionizer_airflow.errors import PersonNeeded, StreamFindings
+from sessionizer_airflow.operators.desired_state import ask_pause
 from sessionizer_airflow.reports.assets import report_assets
 from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched

@@ -17,8 +17,8 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.spec_folder import find_stream, read_spec_file
-from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.operators.set_desired_state import SetDesiredState, unpause_line
+from sessionizer_airflow.errors import PersonNeeded
+from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause_line
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -73,8 +73,8 @@ def test_a_start_says_if_the_supervisor_is_paused(
         said.append(unpause_line(stream))
         return said[-1]
 
-    monkeypatch.setattr("sessionizer_airflow.operators.set_desired_state.ask_pause", lambda _: paused)
-    monkeypatch.setattr("sessionizer_airflow.operators.set_desired_state.unpause_line", say)
+    monkeypatch.setattr("sessionizer_airflow.operators.desired_state.ask_pause", lambda _: paused)
+    monkeypatch.setattr("sessionizer_airflow.operators.desired_state.unpause_line", say)
     steer(platform, state=DesiredState.STOPPED)
     steer(platform, state=DesiredState.RUNNING)
     assert len(said) == bool(paused)

@@ -19,7 +19,7 @@ from sessionizer.state.proof.result import Death, Proof, ProofVerdict, judge_tab
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sessionizer.core.definition.event import Session
+    from sessionizer.core.definition.outcome import Session
 
 
 RULES: Final = SessionRules(Clock.EVENT_TIME, 10_000, 30_000, {}, None, None)

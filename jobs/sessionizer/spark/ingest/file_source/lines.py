@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.years import find_in_parts
 from sessionizer.spark.internals.java_errors import java_message

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
-from sessionizer.core.definition.event import QuarantineReason
+from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, parse_column_schema, parse_lines
 from sessionizer.spark.ingest.kafka_values.registry import UNKNOWN_ID

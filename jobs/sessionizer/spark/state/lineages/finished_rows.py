@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.batch_log import BatchLog, table_key

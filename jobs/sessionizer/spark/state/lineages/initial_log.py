@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import pack_shares, shares
-from sessionizer.core.wire.schema import INITIAL, group_labels, group_numbers
+from sessionizer.core.wire.rows import INITIAL
+from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.roots import uri_of
 from sessionizer.spark.query.assembly import group_of

@@ -17,7 +17,7 @@ from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.table_rows import decide_rows
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema, code_admissions, coded_schema
 from sessionizer.core.wire.codec import decode_log
 from sessionizer.core.wire.schema import group_numbers

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.wire import schema
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows, schema
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.preview import SAMPLES, MergedKey, MigratedSample, Preview
 from sessionizer.spark.state.lineages.migrated_columns import migrate_rows, show_events

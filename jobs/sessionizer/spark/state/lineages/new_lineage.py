@@ -12,7 +12,7 @@ from sessionizer.checkpoint.batch_logs import next_watermark
 from sessionizer.checkpoint.file_lists import write_start_position
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.wire import schema as rows
+from sessionizer.core.wire import rows
 from sessionizer.counts import count_text
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree

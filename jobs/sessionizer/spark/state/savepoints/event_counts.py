@@ -12,7 +12,7 @@ from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.codec import decode_log
-from sessionizer.core.wire.schema import INITIAL
+from sessionizer.core.wire.rows import INITIAL
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.write import few_blobs_at_a_time

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
-from sessionizer.core.wire.schema import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.local_files import close_to_others

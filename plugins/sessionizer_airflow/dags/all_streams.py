@@ -1,0 +1,207 @@
+"""The DAGs for all streams: compactions, waiting upgrades, orphans and scheduled savepoints. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, get_current_context
+
+from sessionizer.home.clock import MINUTE
+from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer_airflow.operators.scheduled import (
+    LABEL,
+    CompactTables,
+    StreamsTask,
+    TakeSavepoint,
+    prune_savepoints,
+    streams_due_for_compaction,
+    streams_due_for_savepoints,
+)
+from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
+from sessionizer_airflow.project import platform_dag_options
+from sessionizer_airflow.reports.assets import report_assets
+from sessionizer_airflow.reports.orphans import report_orphans
+from sessionizer_airflow.reports.stuck import report_stuck
+from sessionizer_airflow.reports.unwatched import report_unwatched
+
+if TYPE_CHECKING:
+    from sessionizer_airflow.dags.factory import Wiring
+
+
+COMPACTION_DOCUMENTATION = """
+Keeps the tables small of the streams whose spec asks for it (`compaction.every`), beside the running streams.
+
+Runs every hour, if a spec asks for compactions. It has nothing to do with `{platform}.maintenance`, which begins
+upgrades.
+
+- **`find_due`** says of each such stream whether a compaction is due, and why. None is due while a command works on
+  the stream.
+- **`compact`** is one Spark job per due stream, listed under its name. It merges small files, and deletes old files,
+  checkpoints of earlier lineages and expired scheduled savepoints. If one fails, the others still run, and it is tried
+  again an hour later.
+"""
+
+
+def compaction_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``. It has a schedule only if a spec asks for compactions."""
+    project = wiring.project
+    is_asked = any(spec.compaction.every_ms is not None for spec in wiring.specs)
+    documentation = COMPACTION_DOCUMENTATION.format(platform=platform)
+    with DAG(
+        **platform_dag_options("compaction", documentation, run_limit=timedelta(hours=12), platform=platform),
+        schedule=timedelta(hours=1) if is_asked else None,
+        # Not paused on creation, because a spec asks for the compactions.
+        is_paused_upon_creation=False,
+    ) as dag:
+        due = StreamsTask(
+            task_id="find_due",
+            look=lambda say, _: streams_due_for_compaction(project, say),
+            retries=1,
+            retry_delay=timedelta(seconds=10),
+        )
+        CompactTables.partial(
+            task_id="compact",
+            map_index_template="{{ task.stream }}",
+            project=project,
+            pool=wiring.pool,
+            execution_timeout=timedelta(hours=6),
+            retries=1,
+            retry_delay=timedelta(minutes=5),
+        ).expand_kwargs(due.output)
+    return dag
+
+
+MAINTENANCE_DOCUMENTATION = """
+Notices that a spec was edited or a release installed, and starts upgrades in the maintenance windows of the specs.
+
+Runs every five minutes. It changes no stream itself.
+
+- **`find_waiting`** compares each stream with its file and the installed programs. It says a line for each difference
+  that waits, and the notifier gets each one once.
+- **`begin`** starts a run of `{platform}.upgrade` for each stream whose window (`upgrades.window`) is open. The policy
+  of the spec (`upgrades.policy`) says whether a user approves the plan. There is one such run for each window and
+  difference. Streams with an open window take turns (`upgrades.wave`): one at a time, and none after a failure, unless
+  `SESSIONIZER_UPGRADES_AT_ONCE` and `SESSIONIZER_UPGRADES_STOP_AFTER` say otherwise.
+"""
+
+
+def state_of_run(dag_id: str, run_id: str) -> str | None:
+    """Return Airflow's state of a run: queued, running, success or failed. None if there is no such run."""
+    task: Any = get_current_context()["ti"]
+    states = ("queued", "running", "success", "failed")
+    return next((each for each in states if task.get_dr_count(dag_id, run_ids=[run_id], states=[each])), None)
+
+
+def maintenance_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``."""
+    documentation = MAINTENANCE_DOCUMENTATION.format(platform=platform)
+    with DAG(
+        **platform_dag_options("maintenance", documentation, run_limit=timedelta(minutes=30), platform=platform),
+        schedule=timedelta(minutes=5),
+        # Not paused on creation, because it only tells and asks, unless a spec says more.
+        is_paused_upon_creation=False,
+    ) as dag:
+        waiting = StreamsTask(
+            task_id="find_waiting",
+            look=partial(runs_to_begin, wiring.project, state_of=partial(state_of_run, f"{platform}.{Upgrade.name}")),
+            retries=1,
+            retry_delay=timedelta(seconds=10),
+        )
+        TriggerDagRunOperator.partial(
+            task_id="begin",
+            trigger_dag_id=f"{platform}.{Upgrade.name}",
+            logical_date=None,
+            # Its id names the window and the difference, so each is asked about once.
+            skip_when_already_exists=True,
+            map_index_template="{{ task.conf['stream'] }}",
+            retries=1,
+            retry_delay=timedelta(seconds=10),
+        ).expand_kwargs(waiting.output)
+    return dag
+
+
+ORPHANS_DOCUMENTATION = """
+Reports drivers without a spec, streams without a supervisor, unfinished commands without a process, and assets that
+another DAG has taken. This DAG only reads. **A failed run** names what it found and what to do.
+
+**`report_orphans`**: a driver runs, but no spec describes its stream, because the spec was renamed or removed. Such a
+driver keeps writing. Stop it at a batch boundary with `sessionizer stop <name>`, or put its spec back.
+
+**`report_unwatched`**: a driver runs, and its last watch ended several minutes ago, because its DAG `supervise` is
+paused or its DAG file was removed. Or a stream should run, its driver is dead or hangs, and no supervisor has acted for
+several minutes, because its DAG is paused or Airflow is too busy.
+
+**`report_stuck`**: a command has stopped a stream, and no process has worked on it for several minutes. It was
+killed, its run was marked, or its last try failed. The stream is down until the command is finished.
+
+**`report_assets`**: another DAG declares an asset of a stream's name, such as `Asset("clicks.sessions")`, and Airflow
+has given it the name. The stream's own asset then has no events.
+"""
+
+# A finding fails at once, because a retry cannot fix it. Retries are for workers that Airflow could not start.
+RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+
+
+def orphans_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``."""
+    project, policy = wiring.project, wiring.supervision.policy
+    # By then a working watch has launched a driver, failed or given up.
+    unwatched_after = policy.longest_backoff_ms + max(policy.startup_grace_ms, policy.stale_limit_ms) + MINUTE
+    stuck_after = policy.unattended_after_ms
+    with DAG(
+        **platform_dag_options("orphans", ORPHANS_DOCUMENTATION, run_limit=timedelta(minutes=10), platform=platform),
+        schedule=timedelta(minutes=5),
+        # Not paused on creation, because this DAG only reads.
+        is_paused_upon_creation=False,
+    ) as dag:
+        looks = {
+            "report_orphans": lambda *told: report_orphans(project.home, project.streams, *told),
+            "report_unwatched": lambda *told: report_unwatched(project.home, project.streams, unwatched_after, *told),
+            "report_stuck": lambda *told: report_stuck(project.home, project.streams, stuck_after, *told),
+            "report_assets": lambda say, _: report_assets(project.home, project.streams, say),
+        }
+        for task, look in looks.items():
+            StreamsTask(task_id=task, look=look, **RETRIES)
+    return dag
+
+
+SAVEPOINTS_DOCUMENTATION = """
+Makes savepoints of the streams whose spec asks for them (`savepoints.every`), and removes those that are old.
+
+Runs every five minutes, if a spec asks for savepoints.
+
+- **`find_due`** says of each such stream whether a savepoint is due, and why. It is due if the newest one is as old
+  as the spec allows and a batch has been committed since.
+- **`create`** is one Spark job per due stream, listed under its name. The stream keeps running. If one fails, the
+  others still run, and it is tried again five minutes later.
+- **`prune`** removes savepoints older than `savepoints.keep`, except the newest `savepoints.at_least`. It never
+  removes savepoints that users made.
+"""
+RETRY: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=10)}
+
+
+def savepoints_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``. It has a schedule only if a spec asks for savepoints."""
+    project = wiring.project
+    is_asked = any(spec.savepoints.every_ms is not None for spec in wiring.specs)
+    with DAG(
+        **platform_dag_options("savepoints", SAVEPOINTS_DOCUMENTATION, run_limit=timedelta(hours=3), platform=platform),
+        schedule=timedelta(minutes=5) if is_asked else None,
+        # Not paused on creation, because a spec asks for the savepoints.
+        is_paused_upon_creation=False,
+    ) as dag:
+        due = StreamsTask(task_id="find_due", look=lambda say, _: streams_due_for_savepoints(project, say), **RETRY)
+        TakeSavepoint.partial(
+            task_id="create",
+            map_index_template=LABEL,
+            project=project,
+            pool=wiring.pool,
+            execution_timeout=timedelta(hours=1),
+            retries=1,
+            retry_delay=timedelta(minutes=1),
+        ).expand_kwargs(due.output)
+        StreamsTask(task_id="prune", look=lambda say, _: prune_savepoints(project, say), **RETRY)
+    return dag

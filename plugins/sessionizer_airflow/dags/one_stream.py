@@ -1,0 +1,152 @@
+"""The DAGs of a stream: its supervision, its stop and start, and its report. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param
+
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.home.names import Verb, dag_id
+from sessionizer_airflow.alerting.overdue import watch_deadline
+from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
+from sessionizer_airflow.launching.spark_submit import report_argv
+from sessionizer_airflow.operators.batch_jobs import batch_job
+from sessionizer_airflow.operators.desired_state import SetDesiredState
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
+from sessionizer_airflow.project import dag_options, steering_dag_options
+
+if TYPE_CHECKING:
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer_airflow.dags.factory import Wiring
+
+
+SUPERVISE_DOCUMENTATION = """
+Keeps the stream's driver running.
+
+Each run is a bounded watch: it adopts the live driver or launches one, then follows its heartbeat without holding a
+worker. The driver outlives runs, restarts and upgrades of Airflow.
+
+- **Stop the stream**: run the DAG `{stream}.stop`, or mark the running task failed.
+- **Start it**: run `{stream}.start`, and unpause this DAG if it is paused. A task marked failed pauses it too.
+- **Clear the running task**: the driver stops at the next batch boundary, and another one is launched.
+- **Pause this DAG**: the supervision ends, but *not* the stream. The driver keeps running without a watch.
+- **A failed run** means that a restart cannot help. The task's log says why and what to do. This DAG has paused
+  itself. Remove the cause, then unpause it.
+"""
+
+# Retries are for Airflow's own faults, such as a killed worker or an unreachable API server. They may last. A task that
+# gave up meanwhile would pause the DAG, and the stream would have no watch. A fault that a retry cannot fix fails at
+# once.
+RETRIES: dict[str, Any] = {
+    "retries": 240,
+    "retry_delay": timedelta(seconds=5),
+    "retry_exponential_backoff": 1.5,
+    "max_retry_delay": timedelta(minutes=1),
+}
+
+
+def supervise_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
+    """Return the DAG that keeps the driver of ``spec`` up."""
+    overdue_after = wiring.watch_lease + timedelta(milliseconds=wiring.supervision.watch_grace_ms)
+    documentation = SUPERVISE_DOCUMENTATION.format(stream=spec.name)
+    with DAG(
+        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=wiring.watch_lease + timedelta(hours=1)),
+        schedule="@continuous",
+        max_consecutive_failed_dag_runs=1,
+        # A user runs it by unpausing it. The ids of scheduled runs sort by date, by which past runs are recognised.
+        allowed_run_types=["scheduled"],  # type: ignore[list-item]  # Airflow takes the name
+        deadline=watch_deadline(spec.name, wiring.project.home, overdue_after),
+    ) as dag:
+        SuperviseStream(
+            task_id="supervise",
+            stream=spec.name,
+            project=wiring.project,
+            policy=wiring.supervision.policy,
+            watch_lease_ms=wiring.supervision.watch_lease_ms,
+            **RETRIES,
+        )
+    return dag
+
+
+VERBS = {
+    Verb.STOP: (
+        DesiredState.STOPPED,
+        "Stops the stream at the next batch boundary, and keeps it stopped until `{start}` runs.",
+    ),
+    Verb.START: (
+        DesiredState.RUNNING,
+        "Starts the stream: `{supervise}` launches its driver, and must not be paused.",
+    ),
+}
+
+APPLY = Param(
+    False,  # noqa: FBT003  Airflow's signature
+    type="boolean",
+    title="Apply the changed spec",
+    description="Use the stream's file as it is now. Otherwise the stream continues with its recorded spec.",
+)
+# In Airflow's form only a type that allows null is optional. With another type its button stays grey.
+WHY = Param(
+    None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Kept with the desired state."
+)
+
+
+def steering_dags(spec: StreamSpec, wiring: Wiring) -> list[DAG]:
+    """Return the DAG that stops the stream of ``spec``, and the one that starts it."""
+    return [_steering_dag(spec, wiring, verb) for verb in VERBS]
+
+
+def _steering_dag(spec: StreamSpec, wiring: Wiring, verb: Verb) -> DAG:
+    state, documentation = VERBS[verb]
+    text = documentation.format(**{str(other): dag_id(spec.name, other) for other in Verb})
+    with DAG(
+        **steering_dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
+        schedule=None,
+        params={"why": WHY, **({"apply": APPLY} if verb is Verb.START else {})},
+    ) as dag:
+        SetDesiredState(
+            task_id=str(verb),
+            stream=spec.name,
+            project=wiring.project,
+            state=state,
+            why="{{ params.why or '' }}",
+            apply="{{ params.apply }}" if verb is Verb.START else False,
+            retries=0,
+        )
+    return dag
+
+
+REPORT_DOCUMENTATION = """
+Rebuilds `sessions_daily` from the sessions that have landed.
+
+Runs when new rows have landed, at most every five minutes (`SESSIONIZER_REPORT_INTERVAL`), with an event of the asset
+`{stream}.report_due`. The asset `{stream}.sessions` has an event at most every minute. It carries the Delta version,
+the number of rows and the watermark. Schedule your own DAGs with `schedule=[sessions_asset("{stream}")]`, after
+`from sessionizer_airflow import sessions_asset`.
+"""
+
+
+def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
+    """Return the DAG that rebuilds the daily table of ``spec``."""
+    project, settings = wiring.project, wiring.supervision
+    documentation = REPORT_DOCUMENTATION.format(stream=spec.name)
+    with DAG(
+        **dag_options(spec, Verb.REPORT, documentation, run_limit=timedelta(hours=2)),
+        schedule=[
+            watched_sessions_asset(spec.name, project.home, settings.landing_interval_ms),
+            report_due_asset(spec.name, project.home, settings.report_interval_ms),
+        ],
+    ) as dag:
+        batch_job(
+            task_id="sessions_daily",
+            name=f"{spec.name}.report",
+            arguments=report_argv(project.folders, spec.name),
+            project=project,
+            pool=wiring.pool,
+            execution_timeout=timedelta(hours=1),
+            retries=2,
+            retry_delay=timedelta(minutes=1),
+        )
+    return dag
