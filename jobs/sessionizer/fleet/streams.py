@@ -25,7 +25,7 @@ from sessionizer.errors import DamagedFile, DuplicateStream, SessionizerError, U
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.home.control_store import Store
-from sessionizer.home.home_identity import identity_file
+from sessionizer.home.home_identity import GONE, identity_file
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import LINEAGE_FILE, examine_active, read_lineage
@@ -54,7 +54,6 @@ WINDOW_MS: Final = 15 * MINUTE
 """Milliseconds of history that the rules look at."""
 PAUSE_KNOWN_MS: Final = 15 * MINUTE
 """Milliseconds for which Airflow's note on a stream's DAGs counts. It is made every five minutes."""
-GONE: Final = "the file is gone"
 
 
 def read_records(home: StreamHome, spec: StreamSpec) -> StreamView:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.errors import HomeCopied
+from sessionizer.errors import DamagedFile, HomeCopied
+from sessionizer.home.control_store import Store, record_names, unreachable
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
-from sessionizer.home.roots import uri_of
+from sessionizer.home.roots import STREAMS, uri_of
+from sessionizer.home.stream_home import CONTROL
 
 if TYPE_CHECKING:
     from sessionizer.home.roots import ControlPath
@@ -26,6 +28,7 @@ _KEEP_NUMBERS: Final = frozenset(
 )
 """File systems in which a folder keeps its number for ever, on every machine that mounts them."""
 
+GONE: Final = "the file is gone"
 _ROOTS: Final = 1_000
 """Highest number that a root of a file system has. Roots have the same number in each file system."""
 
@@ -104,9 +107,10 @@ class HomeIdentity(JsonRecord):
 
 
 def home_id(control: ControlPath) -> str:
-    """Return the id of the home with that control root, and make it if there is none.
+    """Return the id of the home with that control root, and make it for a new home.
 
-    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    Raises DamagedFile also if the id is lost, because the tables and checkpoints of its streams name it. Raises
+    UnwritablePath, DiskFull, ControlUnreachable.
     """
     return _identity(control).id
 
@@ -142,10 +146,22 @@ def note_home_here(control: ControlPath) -> HomeIdentity:
 def _identity(control: ControlPath) -> HomeIdentity:
     known = read_identity(control)
     if known is None:
+        if _has_lineage(control):
+            raise DamagedFile(uri_of(identity_file(control).path), GONE)
         identity_file(control).create(HomeIdentity.at(secrets.token_hex(8), place_of(control)))
         known = read_identity(control)
     assert known is not None  # noqa: S101  it has just been made
     return known
+
+
+def _has_lineage(control: ControlPath) -> bool:
+    """Whether a stream of the home has run. Raises ControlUnreachable."""
+    streams = control / STREAMS
+    try:
+        names = record_names(streams)
+        return any(Store(streams / name / CONTROL / "lineage.json").exists() for name in names)
+    except OSError as error:
+        raise unreachable(streams, error) from error
 
 
 def owner_name(stream: str, control: ControlPath) -> str:

@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+from sessionizer.cli.app import app
+from sessionizer.errors import NothingToShow
 from support.faults.damaged_files import DAMAGES, field_damages, files_of, kept_aside, readers, small_platform
 
 if TYPE_CHECKING:
@@ -69,6 +73,49 @@ def test_an_odd_field_hides_no_stream(stage: tuple[Platform, dict[str, Callable[
         with kept_aside(file):
             file.write_bytes(content)
             look(stage, f"{file}: {what}", drawn.sample(list(stage[1]), READERS))
+
+
+WRITERS = {"health"}
+"""Readers that are the watch of a supervisor: it notes its looks."""
+
+
+@pytest.mark.parametrize("gone", [None, "home.json", "data.json", "lineage.json", "heartbeat.json", "checkpoint.json"])
+def test_no_reader_writes(gone: str | None, stage: tuple[Platform, dict[str, Callable[[], object]]]) -> None:
+    """``state timeline`` once made a new id of a home whose id was lost. The tables count as another home's then."""
+    platform, all_readers = stage
+    lost = [file for file in files_of(platform) if file.name == gone]
+    with ExitStack() as kept:
+        for file in lost:
+            kept.enter_context(kept_aside(file))
+            file.unlink()
+        before = contents(platform)
+        for name in all_readers.keys() - WRITERS:
+            look(stage, f"without {gone}", [name])
+            assert contents(platform) == before, f"{name} has written"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",), ("status", "clicks", "--json"), ("tables", "clicks"), ("find", "clicks", "--key", "u"),
+        ("timeline", "clicks"), ("state", "timeline", "clicks"), ("savepoint", "list", "clicks"), ("spec", "check"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_reader_makes_a_home(words: tuple[str, ...], platform: Platform) -> None:
+    platform.add("clicks")
+    before = contents(platform)
+    taken = CliRunner().invoke(app, [*words, "--help"]).stdout
+    places = {"--home": platform.home, "--streams": platform.streams}
+    given = [str(each) for name, path in places.items() if name in taken for each in (name, path)]
+    answer = CliRunner().invoke(app, [*words, *given])
+    assert answer.exit_code == 0 or isinstance(answer.exception, NothingToShow)
+    assert contents(platform) == before
+    assert not (platform.home / "streams").exists()
+
+
+def contents(platform: Platform) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in platform.home.parent.rglob("*") if file.is_file()}
 
 
 @pytest.mark.long
