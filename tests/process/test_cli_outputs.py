@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from sessionizer.errors import DiskFull, NoWorkingFolder
 from support.places import REPOSITORY
+from support.streams.drawn_logs import drawn_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +38,7 @@ def run(platform: Platform, words: tuple[str, ...], redirected: str) -> tuple[in
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(("words", "output"), drawn_cases(product(COMMANDS, OUTPUTS), 6))
 def test_no_command_fails_of_its_output(words: tuple[str, ...], output: str, platform: Platform) -> None:
     platform.add("clicks")
     platform.drive("clicks", batch_id=7)[0].release()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(params=["tuned", "plain"])
+@pytest.fixture(params=["tuned", pytest.param("plain", marks=pytest.mark.long)])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Once with what is private in Spark and Delta, once without (docs/adr/0070): which it is."""
     way = str(request.param)

@@ -35,6 +35,7 @@ from support.places import mounted, opened
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, make_canary
 from support.processes.file_notifier import settle_and_tell, settle_until
+from support.streams.drawn_logs import drawn_cases
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -246,21 +247,12 @@ REFUSALS = {
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
 }
 
-QUICK = {
-    "bad spec", "no spec", "broker away", "made by another release", "made by another engine", "drained",
-    "an upgrade that waits",
-    "a restore that was cut short", "a failed canary", "data of another home", "a state that is too old",
-    "lineage.json damaged", "a file where a folder must be", "refused", "away", "unforeseen",
-}  # fmt: skip
-"""One of each kind: what runs in `make test`."""
-NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in REFUSALS]
-
 IN_STATUS = {"OperationPending": "`sessionizer restore clicks nightly --approve "}
 """What the command line knows better than the remedy of the cause."""
 
 
 @made(*(refusal.cause for refusal in REFUSALS.values()))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", drawn_cases(REFUSALS, 7))
 def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStream) -> None:
     refusal = REFUSALS[name]
     refusal.arranged(watched)

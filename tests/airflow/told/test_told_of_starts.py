@@ -27,6 +27,7 @@ from support.places import REPOSITORY, SUPPORT
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.found_process import known
 from support.processes.standalone_spark import standalone_master
+from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any]) -> None
 
 
 @made(*(refusal.cause for refusal in REFUSALS.values()))
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", drawn_cases(REFUSALS, 2))
 def test_what_people_are_told_of_a_connection(
     name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

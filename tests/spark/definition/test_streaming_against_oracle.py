@@ -126,7 +126,7 @@ def is_drained(log: Log) -> bool:
 
 
 CASES = cases()
-QUICK = 8
+QUICK = 5
 """Logs that `make test` streams."""
 CLOCKS = [case.log.rules.clock for case in CASES]
 DRAWN = draw(CLOCKS, QUICK, commit())

@@ -77,7 +77,6 @@ def test_a_record_without_a_value_is_no_blank_line(spark: SparkSession) -> None:
     assert [row[FAULT] for row in parsed.collect()] == ["malformed"] * 3
 
 
-@pytest.mark.parametrize("either_way", ["tuned", pytest.param("plain", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.usefixtures("either_way")
 def test_a_part_that_expressions_share_fails_each_of_them_alone(spark: SparkSession, tmp_path: Path) -> None:
     spec = clicks_spec()

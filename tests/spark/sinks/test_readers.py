@@ -189,9 +189,6 @@ MEASURES = {
     "after": "timestamp_seconds(sum(seconds))",
     "twice": "max(seconds) + unix_micros(timestamp_seconds(max(seconds)))",
 }
-AND_PLAIN_IN_THE_LONG_RUN = pytest.mark.parametrize(
-    "either_way", ["tuned", pytest.param("plain", marks=pytest.mark.long)], indirect=True
-)
 FAILS_IN_B = ("latest", "moments", "kept", "ordered", "filtered", "raised", "after", "twice")
 
 
@@ -207,7 +204,6 @@ def unguarded(spark: SparkSession, sql: str, keys: tuple[str, ...]) -> dict[str,
     return {row.session_id: row.measure for row in found.collect()}
 
 
-@AND_PLAIN_IN_THE_LONG_RUN
 @pytest.mark.usefixtures("either_way")
 def test_a_session_that_fails_is_null_and_the_others_are_as_spark_has_them(spark: SparkSession) -> None:
     found = add_measures(sessions(spark), GuardedAggregates.of(spark, MEASURES)).collect()
@@ -220,7 +216,6 @@ def test_a_session_that_fails_is_null_and_the_others_are_as_spark_has_them(spark
         assert all(of_key[key][name] is None for key in of_key if key not in sound), name
 
 
-@AND_PLAIN_IN_THE_LONG_RUN
 @pytest.mark.usefixtures("either_way")
 def test_a_stream_goes_on_past_a_session_that_fails(spark: SparkSession, tmp_path: Path) -> None:
     spec = clicks_spec()

@@ -1,18 +1,20 @@
-"""Draw of the random logs that `make test` streams: other ones for each commit, so that in time it has streamed all.
+"""Draw of the logs and cases that `make test` runs: other ones for each commit, so that in time it has run all.
 
-`make test-long` streams the rest. The number of a log is in the name of its test, which any commit can run.
+`make test-long` runs the rest. The number or name of each is in the name of its test, which any commit can run.
 """
 
 from __future__ import annotations
 
 import subprocess
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
 
 def commit() -> str:
@@ -26,3 +28,10 @@ def draw(kinds: Sequence[Hashable], count: int, seed: str) -> list[int]:
     numbers = Random(seed).sample(range(len(kinds)), len(kinds))
     of_each_kind = {kinds[number]: number for number in reversed(numbers)}.values()
     return sorted([*of_each_kind, *(number for number in numbers if number not in of_each_kind)][:count])
+
+
+def drawn_cases(cases: Iterable[Any], count: int) -> list[Any]:
+    """Mark all but ``count`` of the cases of a matrix as long. A tuple has the values of several parameters."""
+    known = [each if isinstance(each, tuple) else (each,) for each in cases]
+    drawn = draw(range(len(known)), count, commit())
+    return [pytest.param(*each, marks=() if number in drawn else pytest.mark.long) for number, each in enumerate(known)]

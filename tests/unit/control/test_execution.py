@@ -36,6 +36,7 @@ from sessionizer.state.commands.steps import (
 from sessionizer.state.commands.upgrade import Upgrade
 from sessionizer.stream_spec.effect import Verdict
 from support.faults.lost_lease import lose_lease
+from support.streams.drawn_logs import drawn_cases
 from support.verbs.command_plans import DIGEST, plans, upgrade_decision
 from support.verbs.scripted_runner import ScriptedRunner
 
@@ -110,7 +111,7 @@ def test_the_steps_are_run_in_order_and_the_record_has_their_stages(stopped: Str
     assert stages == sorted(stages), "a later try would skip a step that was not run"
 
 
-@pytest.mark.parametrize(("case", "number"), CASES)
+@pytest.mark.parametrize(("case", "number"), drawn_cases(CASES, 30))
 def test_killed_after_any_step_it_goes_on_and_repeats_nothing_that_is_kept(
     stopped: StreamHome, case: str, number: int
 ) -> None:
@@ -134,7 +135,7 @@ def test_killed_after_any_step_it_goes_on_and_repeats_nothing_that_is_kept(
         assert again == [name for name in names if name in again], "in the same order"
 
 
-@pytest.mark.parametrize(("case", "number"), CASES)
+@pytest.mark.parametrize(("case", "number"), drawn_cases(CASES, 30))
 def test_overtaken_after_any_step_it_does_no_other(stopped: StreamHome, case: str, number: int) -> None:
     """It was frozen, another process lost patience, typed the command again and finished it."""
     world, finished = World(stopped, case), list[str]()
@@ -153,7 +154,7 @@ def test_overtaken_after_any_step_it_does_no_other(stopped: StreamHome, case: st
 
 
 @pytest.mark.parametrize("passes", [False, True])
-@pytest.mark.parametrize(("case", "number"), CASES)
+@pytest.mark.parametrize(("case", "number"), drawn_cases(CASES, 30))
 def test_what_fails_at_any_step_is_abandoned_or_stays_for_the_next_try(
     stopped: StreamHome, case: str, number: int, passes: bool
 ) -> None:

@@ -52,7 +52,7 @@ any_changing_log = given(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @any_log
 def test_closed_open_late_and_conflicting_equal_the_oracle(
     log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
@@ -94,7 +94,7 @@ def everything_is_large() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("everything_is_large")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(log=logs())
 def test_large_groups_equal_the_oracle(log: Log) -> None:
     expected = sessionize(log.batches, log.rules)
@@ -117,13 +117,13 @@ def no_log_is_written_anew() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_log_is_written_anew")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @any_log
 def test_logs_with_tombstones_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
     assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(log=logs(drained=True), key_groups=st.integers(1, 3), behind_ms=lags_ms())
 def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: int) -> None:
     log = delayed(log, behind_ms)
@@ -135,7 +135,7 @@ def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: 
     assert all(not group.log for group in groups.groups)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(log=logs([Clock.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
 def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
     log: Log, key_groups: int, emit_every_ms: int
@@ -169,7 +169,7 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
     return Counter(map(event_row_of, events))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @any_changing_log
 def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)

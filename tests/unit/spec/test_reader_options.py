@@ -29,10 +29,9 @@ def source_with(reader: str, option: str, value: str = "1", block: str = "option
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("option", NAMES)
-def test_an_option_is_taken_or_refused_by_name(option: str, reader: str) -> None:
-    rows = [row for row in READER_OPTIONS if row.has(option) and reader in row.readers.split()]
-    for given in (option, option.upper()):
+def test_an_option_is_taken_or_refused_by_name(reader: str) -> None:
+    for option, given in ((name, written) for name in NAMES for written in (name, name.upper())):
+        rows = [row for row in READER_OPTIONS if row.has(option) and reader in row.readers.split()]
         if rows and rows[0].advice is None:
             assert source_with(reader, given).options == {given: "1"}
             continue

@@ -33,6 +33,7 @@ from sessionizer.state.commands.steps import Activate, WriteSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
 from support.faults.lost_lease import lose_lease
+from support.streams.drawn_logs import drawn_cases
 from support.verbs.command_plans import DIGEST, plans
 from support.verbs.scripted_runner import ScriptedRunner
 
@@ -132,7 +133,7 @@ class Scene:
         return lineage
 
 
-@pytest.mark.parametrize(("case", "step", "is_noted"), POINTS)
+@pytest.mark.parametrize(("case", "step", "is_noted"), drawn_cases(POINTS, 40))
 def test_the_outcome_that_is_told_is_the_true_one(home: StreamHome, case: str, step: int, is_noted: bool) -> None:
     scene = Scene.set_up(home, case, step, is_noted=is_noted)
     record = scene.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,7 @@ from sessionizer.lineage.active import activate_lineage, active_lineage, start_l
 from sessionizer.state.preconditions import require_as_planned
 from support.expected.folder_digest import folder_digest
 from support.places import REPOSITORY, mounted
+from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
@@ -228,9 +230,7 @@ def test_the_verbs_own_preconditions_are_evaluated_under_the_lease(
     assert read_desired(home).state is (DesiredState.MAINTENANCE if stays else not_wanted)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("step", list(OperationStage))
-@pytest.mark.parametrize("passes", [False, True])
+@pytest.mark.parametrize(("verb", "step", "passes"), drawn_cases(product(VERBS, OperationStage, [False, True]), 24))
 def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
     home: StreamHome, verb: str, step: OperationStage, passes: bool
 ) -> None:

@@ -27,6 +27,7 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS
 from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
+from support.streams.drawn_logs import drawn_cases
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def read(spark: SparkSession, folder: Path, declared: str, place: str) -> list[A
 
 
 @pytest.mark.parametrize("dictionary", [True, pytest.param(False, marks=pytest.mark.long)], ids=["dictionary", "plain"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", drawn_cases(KINDS, 6))
 def test_a_value_is_right_or_its_file_is_refused(
     spark: SparkSession, tmp_path: Path, kind: str, dictionary: bool
 ) -> None:
@@ -399,7 +400,7 @@ WAYS: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", drawn_cases(WAYS, 8))
 def test_a_value_is_the_same_on_every_day(spark: SparkSession, tmp_path: Path, way: str) -> None:
     found: dict[str, list[tuple[str | None, int | None]]] = {}
     for zone in ZONES:
