@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from sessionizer.control.records.airflow_records import SupervisionRecord
+from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.finding import SEVERITY
 from sessionizer.home.clock import epoch_ms

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.control.timeouts import STALE_AFTER_MS
 from sessionizer.errors import StoreUnreachable
 from sessionizer.fleet.finding import HealthWord

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import read_status
 from sessionizer.counts import count_text

@@ -20,7 +20,7 @@ from sessionizer.cli.places import (
     specs_folder,
 )
 from sessionizer.cli.terminal import say
-from sessionizer.control.failed_exit import record_false_start
+from sessionizer.control.maintenance import record_false_start
 from sessionizer.control.records.process_records import require_shared_home
 from sessionizer.deployment.running_spec import list_named_variables
 from sessionizer.errors import SessionizerError

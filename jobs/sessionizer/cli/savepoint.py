@@ -32,8 +32,7 @@ from sessionizer.cli.savepoint_words import (
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.control.lease import read_lease
-from sessionizer.control.openlineage.reporter import RunReporter
-from sessionizer.control.openlineage.run import command_run
+from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.errors import StreamRunsAgain

@@ -10,8 +10,8 @@ import typer
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, require_known_stream
 from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.process_records import request_stop
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished

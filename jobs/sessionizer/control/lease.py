@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.dead_files import sweep
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.operation_record import APPROVED_COMMAND_FILE, PLAN_FILE
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
     LEASE_COPY,
@@ -33,15 +34,66 @@ from sessionizer.control.timeouts import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names, unreachable
+from sessionizer.home.local_files import TEMPORARY_SUFFIX
 from sessionizer.home.names import check_identifier
 from sessionizer.home.roots import uri_of
+from sessionizer.home.stream_home import FILES_OF_DRIVERS, LOG_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
+
+
+ABANDONED_AFTER_S: Final = 3_600
+"""Seconds after which a half-written temporary file has no writer any more."""
+
+FORGOTTEN_AFTER_S: Final = 14 * 86_400
+"""Seconds for which records and notes of earlier drivers and commands, and plans, are kept for display."""
+
+LOGS_KEPT: Final = 20
+"""Number of earlier drivers whose logs are kept."""
+
+
+def sweep(home: StreamHome, uid: str) -> None:
+    """Delete abandoned temporary files, old records and old logs.
+
+    Call it only as the holder of the lease, driver ``uid``, whose own log stays. Never raises.
+    """
+    for directory in (home.control, home.leases):
+        _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
+    for folder in {home.control, home.own}:
+        for pattern in FILES_OF_DRIVERS:
+            _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
+    for file in (PLAN_FILE, APPROVED_COMMAND_FILE):
+        _remove_older(file.folder(home), "*.json", FORGOTTEN_AFTER_S)
+    with suppress(OSError):
+        _prune_logs(home.logs, uid)
+
+
+def _prune_logs(logs: Path, uid: str) -> None:
+    """Keep the logs, with all their parts, of the ``LOGS_KEPT`` drivers that printed last."""
+    parts: dict[str, list[Path]] = defaultdict(list)
+    for path in logs.iterdir():
+        named = LOG_NAME.fullmatch(path.name)
+        if named and named[1] != uid:
+            parts[named[1]].append(path)
+    by_age = sorted(parts.values(), key=lambda paths: max(path.stat().st_mtime for path in paths), reverse=True)
+    for path in (path for paths in by_age[LOGS_KEPT:] for path in paths):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _remove_older(directory: ControlPath, pattern: str, seconds: int) -> None:
+    oldest = (time.time() - seconds) * 1000
+    with suppress(OSError):
+        for name in record_names(directory, pattern):
+            with suppress(OSError):
+                if Store(directory / name).changed_at_ms() < oldest:
+                    Store(directory / name).remove()
 
 
 KEPT_TOKENS: Final = 8

@@ -1,4 +1,4 @@
-"""Maintenance of a stream by a job: no driver starts, the last one is asked to stop and ends, the job has the lease."""
+"""The end of drivers: their exit record after an error, and maintenance by a job, for which the last one is stopped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.causes.start_problem import BROKEN_CODE
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease import acquire, holder_beats, read_lease
-from sessionizer.control.records.desired_state import (
-    Desired,
-    DesiredState,
-    begin_maintenance,
-    end_maintenance,
-    read_desired,
-)
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -24,17 +19,30 @@ from sessionizer.control.records.process_records import (
     request_stop,
     write_exit,
 )
+from sessionizer.control.records.supervision_records import (
+    Desired,
+    DesiredState,
+    begin_maintenance,
+    end_maintenance,
+    read_desired,
+)
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,
     DriverStillRuns,
     LeaseHeld,
     LeaseLost,
+    QueryFailed,
+    QueryInterrupted,
+    SessionizerError,
+    StoreUnreachable,
     StreamMovedOn,
+    TerminalError,
     TransientError,
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_command, name_process
 
 if TYPE_CHECKING:
@@ -177,3 +185,40 @@ def _stop_drivers(
             raise DriverStillRuns(home.name, min(left), wait_s)
         time.sleep(_POLL_S)
     return None
+
+
+def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
+    """Write the exit record of driver ``uid``. Never raises, because a missing record also says that the driver died.
+
+    ``error_type`` is the query's cause of death, else the name of the error's class.
+    """
+    record = ExitRecord(
+        uid=uid,
+        at=epoch_ms(),
+        outcome=ExitOutcome.LEASE_LOST if isinstance(error, LeaseLost) else ExitOutcome.FAILED,
+        terminal=isinstance(error, TerminalError),
+        error_type=_kind_of(error),
+        message=str(error),
+    )
+    with suppress(UnwritablePath, DiskFull, ControlUnreachable):
+        write_exit(home, record)
+    said = (record.message or "").partition("\n")[0]
+    add_mark(home, Mark(kind=MarkKind.CRASH, what=record.error_type or "", text=said, uid=uid))
+
+
+def _kind_of(error: BaseException) -> str:
+    if isinstance(error, QueryFailed | QueryInterrupted | DiskFull | StoreUnreachable):
+        return error.cause
+    if isinstance(error, ImportError | SyntaxError):
+        return BROKEN_CODE.name
+    return type(error).__name__
+
+
+def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> None:
+    """Write the exit record of a driver that never got the lease. Never raises."""
+    with suppress(SessionizerError, OSError):
+        owner = read_lease(home)
+        if owner is not None and owner.uid == uid:
+            return  # a driver of that uid may live, and the record would free its lease
+        Store(home.control).make_folder()
+        record_failure(home, uid, error)

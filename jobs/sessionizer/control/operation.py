@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_unless_abandoned
+from sessionizer.control.records.supervision_records import DesiredState, end_maintenance, read_desired
 from sessionizer.errors import ControlUnreachable, DamagedFile, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
+from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import ChangeRefused, InvalidSpec, SessionizerError
 from sessionizer.home.clock import epoch_ms

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.batch_logs import read_pinned_settings
-from sessionizer.control.records.airflow_records import bundle_of_watch
+from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.differences import OpenState, Side, SinkColumns
 from sessionizer.deployment.releases import describe_programs, release_of

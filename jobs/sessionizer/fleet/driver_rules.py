@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, name_stream
 from sessionizer.causes.table import cause_of, remedy_for
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.errors import RetryEffect
 from sessionizer.fleet.finding import Finding, HealthWord, Rule
@@ -16,7 +16,7 @@ from sessionizer.home.names import Verb, dag_id, name_process
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.records.supervision_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.control.records.airflow_records import Problem
+from sessionizer.control.records.supervision_records import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

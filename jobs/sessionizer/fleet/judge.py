@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import remedy_for
 from sessionizer.control.history.straggler import STRAGGLER_REMEDIES, TOLD_AFTER_MS
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.driver_records import Phase
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.counts import count_text
 from sessionizer.deployment.waiting import what_follows

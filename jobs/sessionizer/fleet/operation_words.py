@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Ending
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.unfinished_operation import abandon_command
 from sessionizer.home.clock import DAY, clock_time
 from sessionizer.lineage.canary.canary_record import BY_CANARY
@@ -13,8 +13,8 @@ from sessionizer.lineage.canary.canary_record import BY_CANARY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.control.records.supervision_records import Desired
 
 TOLD_FOR_MS: Final = DAY
 """Ms for which ``status`` shows an abandoned operation."""

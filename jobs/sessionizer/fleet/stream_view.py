@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.errors import DamagedFile
@@ -20,8 +20,8 @@ from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
     from sessionizer.control.history.sample import Sample
-    from sessionizer.control.records.airflow_records import Health, PauseRecord, SupervisionRecord, WatchRecord
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.control.records.supervision_records import Health, PauseRecord, SupervisionRecord, WatchRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.deployment.waiting import WaitingUpgrade

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, oldest_record, read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
-from sessionizer.control.records.airflow_records import HEALTH_FILE, PAUSE_FILE, SUPERVISION_FILE, WATCH_FILE
-from sessionizer.control.records.desired_state import read_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.records.supervision_records import (
+    HEALTH_FILE,
+    PAUSE_FILE,
+    SUPERVISION_FILE,
+    WATCH_FILE,
+    read_desired,
+)
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished_of
 from sessionizer.control.timeouts import read_configured_timeouts
@@ -45,7 +50,7 @@ from sessionizer.stream_spec.spec_folder import SPEC_SUFFIXES, load_stream, spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sessionizer.control.records.airflow_records import WatchRecord
+    from sessionizer.control.records.supervision_records import WatchRecord
     from sessionizer.home.record_file import RecordFile
     from sessionizer.stream_spec.document.stream import StreamSpec
 

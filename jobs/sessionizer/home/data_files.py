@@ -43,7 +43,7 @@ from sessionizer.home.roots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from upath import UPath
 
@@ -104,24 +104,20 @@ def list_stored_sizes(folder: DataPath) -> Iterator[tuple[str, int]]:
 
     Also hidden ones. None without a folder. Raises StoreUnreachable, OSError.
     """
-    root = store_path(folder).path.rstrip("/")
-    for path, about in _list_tree(folder).items():
-        if not path.endswith("/"):  # what marks a folder in an object store
-            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
-
-
-def _list_tree(folder: DataPath) -> dict[str, dict[str, Any]]:
-    """List the files below a folder of a store as fsspec describes them."""
     there = store_path(folder)
+    root = there.path.rstrip("/")
     try:
         with reaching(folder):
-            if there.protocol in ON_HADOOP:
-                return dict(_walk(there.fs, there.path))
-            return cast("dict[str, dict[str, Any]]", there.fs.find(there.path, detail=True))
+            found = (
+                dict(_walk(there.fs, root)) if there.protocol in ON_HADOOP else there.fs.find(there.path, detail=True)
+            )
     except FileNotFoundError:
         if data_exists(folder):
             raise
-        return {}
+        return
+    for path, about in found.items():
+        if not path.endswith("/"):  # what marks a folder in an object store
+            yield path[path.index(root) + len(root) + 1 :], int(about["size"])
 
 
 def _walk(system: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  as fsspec has it
@@ -249,36 +245,30 @@ def make_writable_control(folders: Iterable[ControlPath]) -> None:
     then have one lease.
     """
     stores: list[UPath] = []
-    for folder in folders:
-        if isinstance(folder, Path):
-            make_writable(folder, f"the stream's {folder.name} directory")
-            close_to_others(folder)
+    for each in folders:
+        if isinstance(each, Path):
+            make_writable(each, f"the stream's {each.name} directory")
+            close_to_others(each)
         else:
-            stores.append(folder)
-    if stores:
-        _require_primitives(stores)
-
-
-def _require_primitives(folders: Sequence[UPath]) -> None:
-    folder, purpose = folders[0], f"the stream's {folders[0].name} directory"
-    probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+            stores.append(each)
+    if not stores:
+        return
+    folder = stores[0]
+    probe = Store(folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
     try:
-        for each in folders:
+        for each in stores:
             Store(each).make_folder()
-        created = Store(probe).create(_content()), Store(probe).create(_content())
-        Store(probe).replace(_content(), durable=True)
-        Store(probe).remove()
+        # contents that are unique to a call, see ``Store.repeats_calls``
+        created = probe.create(secrets.token_bytes(8)), probe.create(secrets.token_bytes(8))
+        probe.replace(secrets.token_bytes(8), durable=True)
+        probe.remove()
     except OSError as error:
-        raise Store(folder).refuse(purpose, error) from error
+        raise Store(folder).refuse(f"the stream's {folder.name} directory", error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it
         raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({first_line(error)})") from error
     if created != (True, False):
         detail = "this store has created a file that exists: conditional puts are not to be had there"
         raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({detail})")
-
-
-def _content() -> bytes:
-    return secrets.token_bytes(8)  # unique to a call, see ``Store.repeats_calls``
 
 
 def translate_refusal(
@@ -401,20 +391,6 @@ def files_below(folder: DataPath) -> Iterator[DataPath]:
 def relative_name(path: DataPath, folder: DataPath) -> str:
     """Return ``path`` relative to ``folder``, with slashes."""
     return path.as_posix()[len(folder.as_posix().rstrip("/")) + 1 :]
-
-
-def rename_folder(folder: DataPath, target: DataPath) -> None:
-    """Rename ``folder`` to ``target``, which must not exist. An object store does it file by file. Raises OSError.
-
-    There, hidden files are left out.
-    """
-    with reaching(folder):
-        if not _is_in_object_store(folder):
-            cast("Path", folder).rename(cast("Path", target))
-            return
-        for file in files_below(folder):
-            store_path(folder).fs.cp_file(store_path(file).path, store_path(target / relative_name(file, folder)).path)
-    remove_tree(folder)
 
 
 def remove_tree(folder: DataPath) -> None:

@@ -51,11 +51,6 @@ def typed_digest(decided: Mapping[str, object]) -> str:
     return json_digest(decided)[:_TYPED_DIGITS]
 
 
-def format_of(content: Mapping[str, object]) -> object:
-    """Return the format in the stamp of ``content``. It may be no number."""
-    return content.get(FORMAT, UNSTAMPED)
-
-
 def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
     """Return the object ``field`` of the content of ``path``. Empty if there was no content. Raises DamagedFile."""
     if not content:
@@ -69,7 +64,7 @@ def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> 
 
 def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> str | None:
     """Describe the problem with the format of ``content`` for a reader of formats up to ``newest``, or None."""
-    found = format_of(content)
+    found = content.get(FORMAT, UNSTAMPED)
     if type(found) is int and UNSTAMPED <= found <= newest:
         return None
     return f"it has format {found!r}, and this release reads {newest} at most: a newer release wrote it"

@@ -114,19 +114,17 @@ def read_json(path: ControlPath) -> JsonObject | None:
 
 
 @contextmanager
-def _named_failure(path: ControlPath) -> Iterator[None]:
+def _named_failure(path: ControlPath, purpose: str = "a control file") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Store(path).refuse("a control file", error) from error
+        raise Store(path).refuse(purpose, error) from error
 
 
 def have_folder(folder: ControlPath, purpose: str) -> None:
     """Make a folder of a control root, if it is missing. Raises UnwritablePath, DiskFull, ControlUnreachable."""
-    try:
+    with _named_failure(folder, purpose):
         Store(folder).make_folder()
-    except OSError as error:
-        raise Store(folder).refuse(purpose, error) from error
 
 
 class Storable(Protocol):

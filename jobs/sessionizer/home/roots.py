@@ -123,10 +123,7 @@ def uri_of(path: DataPath) -> str:
     """
     if isinstance(path, Path):
         return str(path)
-    return _uri_in_store(store_path(path))
-
-
-def _uri_in_store(path: UPath) -> str:
+    path = store_path(path)
     if path.protocol == _ON_AZURE and path.storage_options.get("account_name"):
         container, _, name = path.path.partition("/")
         return f"{_ON_AZURE}://{container}@{path.storage_options['account_name']}.{AZURE_HOST}/{name}".rstrip("/")

@@ -121,7 +121,8 @@ class StreamHome:
         start a second driver.
         """
         root = streams_folder(platform_home) / check_name("name", name)
-        return cls(root, data_root, _own_root(control_root(platform_home.absolute()), platform_home.absolute()))
+        control, home = control_root(platform_home.absolute()), platform_home.absolute()
+        return cls(root, data_root, None if control == home else control)
 
     @classmethod
     def scratch(cls, folder: Path, name: str, data_root: DataPath | None = None) -> StreamHome:
@@ -296,10 +297,6 @@ def stream_homes(platform_home: Path) -> list[StreamHome]:
     except OSError as error:
         raise unreachable(folder, error) from error
     return [StreamHome.of(platform_home, name) for name in names if is_name(name)]
-
-
-def _own_root(control: ControlPath, platform_home: Path) -> ControlPath | None:
-    return None if control == platform_home else control
 
 
 OPEN_EVENTS: Final = "open_events"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
-from sessionizer.control.records.airflow_records import PauseRecord
 from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.streams import all_streams, find_view, read_records
 from sessionizer.home.clock import MINUTE, epoch_ms

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.home.clock import epoch_ms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param
 
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.names import Verb, dag_id
 from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.listeners import hookimpl
 
-from sessionizer.control.records.airflow_records import WATCH_FILE
-from sessionizer.control.records.desired_state import DesiredState, examine_desired
+from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, examine_desired
 from sessionizer.home.names import parse_supervising_dag
 from sessionizer.home.roots import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome

@@ -6,9 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import PLAN_FILE, pending_operation, unbegun_commands
+from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.errors import PlanChanged, StreamMovedOn

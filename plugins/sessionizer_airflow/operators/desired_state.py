@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.airflow_records import note_pause
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.supervision_records import DesiredState, note_pause, read_desired, write_desired
 from sessionizer.deployment.running_spec import approve_spec
 from sessionizer.errors import TerminalError
 from sessionizer.home.names import Verb, dag_id

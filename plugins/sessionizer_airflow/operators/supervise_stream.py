@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.maintenance import ask_to_stop
-from sessionizer.control.records.airflow_records import (
+from sessionizer.control.records.supervision_records import (
     WATCH_FILE,
     SupervisionRecord,
     WatchRecord,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.airflow_records import RUN_OF_WINDOW, SUPERVISION_FILE, TOLD_OF_UPGRADE
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations
+from sessionizer.control.records.supervision_records import (
+    RUN_OF_WINDOW,
+    SUPERVISION_FILE,
+    TOLD_OF_UPGRADE,
+    DesiredState,
+    read_desired,
+)
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.deployment.waiting import (
     Member,

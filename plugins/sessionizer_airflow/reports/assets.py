@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import PauseRecord
+from sessionizer.control.records.supervision_records import PauseRecord
 from sessionizer.fleet.driver_rules import judge_asset
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.stream_home import StreamHome

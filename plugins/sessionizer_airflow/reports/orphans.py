@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import TOLD_OF_ORPHAN
+from sessionizer.control.records.supervision_records import TOLD_OF_ORPHAN
 from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.streams import all_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind

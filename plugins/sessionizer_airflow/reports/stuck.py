@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
+from sessionizer.control.records.supervision_records import TOLD_OF_STUCK
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.airflow_records import TOLD_OF_UNWATCHED, SupervisionRecord
+from sessionizer.control.records.supervision_records import TOLD_OF_UNWATCHED, SupervisionRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.fleet.finding import Rule
 from sessionizer.fleet.streams import all_streams

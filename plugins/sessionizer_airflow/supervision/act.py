@@ -13,8 +13,8 @@ from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import cause_of_error
 from sessionizer.control.lease import fence, read_lease
 from sessionizer.control.log_tail import last_words
-from sessionizer.control.records.airflow_records import TOLD_OF_STUCK
 from sessionizer.control.records.process_records import LAUNCH_FILE, read_launch, request_stop
+from sessionizer.control.records.supervision_records import TOLD_OF_STUCK
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms

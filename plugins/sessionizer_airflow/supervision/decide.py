@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
-from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.control.status.driver_status import Stall, State
 from sessionizer.control.status.read_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
@@ -32,8 +32,7 @@ from sessionizer_airflow.supervision.failures import (
 
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
-    from sessionizer.control.records.airflow_records import SupervisionRecord
-    from sessionizer.control.records.desired_state import Desired
+    from sessionizer.control.records.supervision_records import Desired, SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome

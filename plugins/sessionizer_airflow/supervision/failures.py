@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import KILLED
 from sessionizer.causes.table import cause_of
-from sessionizer.control.records.airflow_records import SupervisionRecord
+from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import RetryEffect
 from sessionizer.home.names import is_command, name_process
 from sessionizer.redaction import redact

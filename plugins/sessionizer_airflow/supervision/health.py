@@ -6,9 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import HEALTH_FILE, Health, Problem
-from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.supervision_records import (
+    HEALTH_FILE,
+    Desired,
+    DesiredState,
+    Health,
+    Problem,
+    examine_desired,
+)
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.judge import WORKING
 from sessionizer.home.clock import describe_duration, epoch_ms

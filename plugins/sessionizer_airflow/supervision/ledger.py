@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.deployment.releases import release_to_return
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.home.clock import epoch_ms

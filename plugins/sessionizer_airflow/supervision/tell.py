@@ -22,7 +22,7 @@ from sessionizer_airflow.supervision.failures import (
 )
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.records.supervision_records import SupervisionRecord
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer_airflow.supervision.decide import Situation

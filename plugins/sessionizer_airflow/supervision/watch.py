@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms

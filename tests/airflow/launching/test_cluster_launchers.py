@@ -15,9 +15,9 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, LaunchRecord, Vacancy, is_alive, read_launch
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor

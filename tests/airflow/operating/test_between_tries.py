@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.control.records.process_records import read_launch
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains

@@ -19,9 +19,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.airflow_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, read_launch, stop_requested
+from sessionizer.control.records.supervision_records import PAUSE_FILE, WATCH_FILE, WatchRecord, note_pause
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import PersonNeeded

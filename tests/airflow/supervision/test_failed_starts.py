@@ -11,9 +11,9 @@ import pytest
 
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import OperationStage, read_operations, write_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_home
 from sessionizer.home.clock import epoch_ms

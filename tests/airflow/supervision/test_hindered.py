@@ -18,9 +18,9 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control import timeouts
 from sessionizer.control.lease import read_lease
 from sessionizer.control.maintenance import live_drivers
-from sessionizer.control.records.airflow_records import SupervisionRecord
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord, read_launch, this_process
+from sessionizer.control.records.supervision_records import SupervisionRecord
 from sessionizer.errors import ProgramMissing, UnwritablePath
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome

@@ -17,8 +17,6 @@ from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, WATCH_FILE, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -28,6 +26,15 @@ from sessionizer.control.records.process_records import (
     is_alive,
     read_launch,
     stop_requested,
+)
+from sessionizer.control.records.supervision_records import (
+    SUPERVISION_FILE,
+    WATCH_FILE,
+    DesiredState,
+    WatchRecord,
+    end_maintenance,
+    read_desired,
+    write_desired,
 )
 from sessionizer.control.status import read_status
 from sessionizer.home.clock import epoch_ms

@@ -10,9 +10,9 @@ import pytest
 
 from sessionizer.causes.table import CAUSES
 from sessionizer.checkpoint.names import commit_log, offset_log
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import EXIT_FILE
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import RetryEffect
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.process_records import read_launch
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
 from support.faults.airflow_faults import (
     FAULTS,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.read_status import read_driver

@@ -11,8 +11,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints

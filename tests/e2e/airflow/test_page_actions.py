@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.history.files import read_marks
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary

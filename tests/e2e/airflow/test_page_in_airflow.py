@@ -15,9 +15,9 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.process_records import read_launch
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until

@@ -21,8 +21,8 @@ import yaml
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.process_records import read_launch
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.fleet.finding import USUAL
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.drained import examine_drain

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.process_records import EXIT_FILE, identify, is_alive, read_launch, request_stop
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
@@ -32,7 +32,7 @@ from support.processes.file_notifier import told
 from support.processes.live_airflow import TASK
 
 if TYPE_CHECKING:
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.records.supervision_records import SupervisionRecord
     from support.processes.live_airflow import Platform
 
 BUDGET = 3

@@ -20,8 +20,8 @@ import yaml
 from deltalake import DeltaTable
 
 from sessionizer.checkpoint.descriptions import move_schema
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.fingerprint import read_fingerprint
 from sessionizer.state.proof.page import list_kept_pages

@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 from sessionizer.causes.cause import KILLED
-from sessionizer.control.records.airflow_records import PAUSE_FILE
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.process_records import read_launch
+from sessionizer.control.records.supervision_records import PAUSE_FILE, DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
 from support.pages.operate_form import OPERATE, OperateForm
 from support.processes.file_notifier import told

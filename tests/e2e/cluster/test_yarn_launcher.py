@@ -12,8 +12,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer_airflow.launching.local import DriverTraces
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at

@@ -20,9 +20,14 @@ from typer.testing import CliRunner
 from sessionizer.causes.cause import HUNG
 from sessionizer.cli.app import app
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.supervision_records import (
+    SUPERVISION_FILE,
+    DesiredState,
+    SupervisionRecord,
+    read_desired,
+    write_desired,
+)
 from sessionizer.errors import ReleaseBroken
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import quoted_command

@@ -11,9 +11,9 @@ import pytest
 
 from sessionizer.control.lease import acquire, fence, holder_beats, read_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, Vacancy
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns, LeaseLost

@@ -27,7 +27,6 @@ from sessionizer.home.data_files import (
     publish_json,
     relative_name,
     remove_tree,
-    rename_folder,
 )
 from sessionizer.home.roots import folder_at
 from support.stores.control_fixtures import OBJECT_STORES, home_with, new_folder
@@ -139,14 +138,10 @@ def test_what_marks_a_folder_is_no_file_of_it(folder: UPath) -> None:
     assert sorted(files_of(folder).sizes) == ["offsets/0", "state/0/schema"]
 
 
-def test_a_folder_is_renamed_and_removed_with_all_in_it(folder: UPath) -> None:
-    target = folder.with_name("elsewhere")
-    rename_folder(folder, target)
-    assert list_names(folder) == []
-    assert [relative_name(file, target) for file in files_below(target)] == ["offsets/0", "state/0/schema"]
-    remove_tree(target)
-    remove_tree(target)
-    assert not target.exists()
+def test_a_folder_is_removed_with_all_in_it(folder: UPath) -> None:
+    remove_tree(folder)
+    remove_tree(folder)
+    assert not folder.exists()
 
 
 def test_an_empty_folder_is_there_for_spark(folder: UPath) -> None:

@@ -15,11 +15,10 @@ from confluent_kafka import Producer
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.control.history.straggler import NAMED_AFTER, TOLD_AFTER_MS, Straggler, StragglerKind
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.airflow_records import Health, Problem
-from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, QUESTION_FILE, Heartbeat
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
+from sessionizer.control.records.supervision_records import Desired, DesiredState, Health, Problem
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.finding import HealthWord

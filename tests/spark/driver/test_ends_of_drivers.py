@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
-from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.history.sample import PHASES
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted, StreamDrained, TableOwned

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.histories.real_stream import REFUSALS, RealStream
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, read_operations, require_no_operation
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.data_files import list_names
 from sessionizer.lineage.canary.canary_record import read_canary
 from support.expected.landed import landed

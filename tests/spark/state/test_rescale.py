@@ -12,8 +12,8 @@ from sessionizer.cli.state_commands.course import canary_line
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -20,6 +19,7 @@ from sessionizer.control.records.operation_record import (
     require_no_operation,
     write_unless_abandoned,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import OperationPending, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, remove_tree

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.execution import execute
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.process_records import request_stop
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import (
     EngineChanged,
     LeaseHeld,

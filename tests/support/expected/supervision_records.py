@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import LaunchRecord, read_launch
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from sessionizer.control.records.airflow_records import SupervisionRecord
+    from sessionizer.control.records.supervision_records import SupervisionRecord
     from support.expected.heard import Heard
 
     Test = TypeVar("Test", bound=Callable[..., object])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.live_airflow import TASK, tolerant
 

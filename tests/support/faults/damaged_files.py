@@ -19,20 +19,21 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import Sample, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.airflow_records import (
+from sessionizer.control.records.driver_records import POSITIONS_FILE, HeavyKey, PartitionPosition, PositionsRecord
+from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
+from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
+from sessionizer.control.records.supervision_records import (
     HEALTH_FILE,
     PAUSE_FILE,
     SUPERVISION_FILE,
     WATCH_FILE,
+    DesiredState,
     Health,
     PauseRecord,
     SupervisionRecord,
     WatchRecord,
+    write_desired,
 )
-from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.driver_records import POSITIONS_FILE, HeavyKey, PartitionPosition, PositionsRecord
-from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
-from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.errors import SessionizerError
 from sessionizer.fleet.bundle import collect_bundle
 from sessionizer.fleet.streams import find_view

@@ -8,15 +8,19 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.history.files import hour_name, write_hour
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.supervision_records import (
+    SUPERVISION_FILE,
+    DesiredState,
+    SupervisionRecord,
+    write_desired,
+)
 from sessionizer.errors import QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

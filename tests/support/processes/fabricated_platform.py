@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.control.lease import Lease, acquire
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage

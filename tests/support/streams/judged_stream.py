@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.records.airflow_records import Health, PauseRecord
+from sessionizer.control.records.supervision_records import Health, PauseRecord
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.drained import DrainRecord

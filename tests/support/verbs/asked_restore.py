@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import Ending, OperationRecord, PlanRecord
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer_airflow.operating.request import request_id
 
 RUN = "manual__2026-11-23T10:00:00+00:00_x"

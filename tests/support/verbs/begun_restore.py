@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import OperationRecord
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.clock import epoch_ms
 
 

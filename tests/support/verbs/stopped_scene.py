@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.state.lineages.committed_batch import read_committed_batch

@@ -18,7 +18,6 @@ from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease import acquire, write_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -30,6 +29,7 @@ from sessionizer.control.records.operation_record import (
     write_operation,
 )
 from sessionizer.control.records.process_records import new_lease, this_process
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import (
     DriverStillRuns,
     LeaseHeld,

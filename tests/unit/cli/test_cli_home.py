@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import read_desired
+from sessionizer.control.records.supervision_records import read_desired
 from sessionizer.errors import HomeCopied, InvalidSpec
 from sessionizer.home.home_identity import home_id, require_home_here
 from sessionizer.home.stream_home import StreamHome

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation, write_operation
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
 from support.expected.folder_digest import folder_digest

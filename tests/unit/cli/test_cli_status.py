@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease import acquire
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import (
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
+from sessionizer.control.records.supervision_records import (
+    DESIRED_FILE,
     HEALTH_FILE,
     PAUSE_FILE,
     SUPERVISION_FILE,
     WATCH_FILE,
+    DesiredState,
     Health,
     PauseRecord,
     SupervisionRecord,
     WatchRecord,
+    write_desired,
 )
-from sessionizer.control.records.desired_state import DESIRED_FILE, DesiredState, write_desired
-from sessionizer.control.records.operation_record import write_operation
-from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text

@@ -11,8 +11,6 @@ import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import (
     LAUNCH_FILE,
@@ -23,6 +21,7 @@ from sessionizer.control.records.process_records import (
     stop_requested,
     write_exit,
 )
+from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, WatchRecord, write_desired
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage

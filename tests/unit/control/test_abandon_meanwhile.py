@@ -15,7 +15,6 @@ from sessionizer.cli.state_commands import abandon
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease import Lease, acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -26,6 +25,7 @@ from sessionizer.control.records.operation_record import (
     unbegun_commands,
     write_operation,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
 from sessionizer.lineage.active import start_lineage
 from support.faults.lost_lease import lose_lease

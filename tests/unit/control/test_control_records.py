@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.dead_files import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
-from sessionizer.control.records.desired_state import (
-    DESIRED_FILE,
-    Desired,
-    DesiredState,
-    read_desired,
-    write_desired,
-)
+from sessionizer.control.lease import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -27,6 +20,13 @@ from sessionizer.control.records.process_records import (
     request_stop,
     stop_requested,
     write_exit,
+)
+from sessionizer.control.records.supervision_records import (
+    DESIRED_FILE,
+    Desired,
+    DesiredState,
+    read_desired,
+    write_desired,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     ExitOutcome,
@@ -22,6 +21,7 @@ from sessionizer.control.records.process_records import (
     request_stop,
     write_exit,
 )
+from sessionizer.control.records.supervision_records import Desired, DesiredState, write_desired
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.read_status import judge_status, read_driver
 from sessionizer.control.timeouts import Timeouts

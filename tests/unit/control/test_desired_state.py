@@ -10,8 +10,9 @@ import pytest
 from sessionizer.cli.state_commands import operation_run
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records import desired_state
-from sessionizer.control.records.desired_state import (
+from sessionizer.control.records import supervision_records as desired_state
+from sessionizer.control.records.operation_record import note_approved
+from sessionizer.control.records.supervision_records import (
     DESIRED_FILE,
     USER_FILE,
     Desired,
@@ -22,7 +23,6 @@ from sessionizer.control.records.desired_state import (
     read_desired,
     write_desired,
 )
-from sessionizer.control.records.operation_record import note_approved
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from support.places import opened

@@ -11,13 +11,13 @@ import pytest
 from sessionizer.control.execution import Step, execute
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationStage,
     pending_operation,
     read_operations,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import EventsGone, LeaseLost, PlanChanged, QueryFailed, SourceUnreachable
 from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.registry import COMMANDS

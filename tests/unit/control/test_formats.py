@@ -13,18 +13,6 @@ import pytest
 
 import sessionizer
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.airflow_records import (
-    HEALTH_FILE,
-    SUPERVISION_FILE,
-    TOLD_OF_ORPHAN,
-    TOLD_OF_UNWATCHED,
-    WATCH_FILE,
-    Health,
-    Problem,
-    SupervisionRecord,
-    WatchRecord,
-)
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     LAUNCH_FILE,
@@ -35,6 +23,20 @@ from sessionizer.control.records.process_records import (
     read_launch,
     request_stop,
     write_exit,
+)
+from sessionizer.control.records.supervision_records import (
+    HEALTH_FILE,
+    SUPERVISION_FILE,
+    TOLD_OF_ORPHAN,
+    TOLD_OF_UNWATCHED,
+    WATCH_FILE,
+    DesiredState,
+    Health,
+    Problem,
+    SupervisionRecord,
+    WatchRecord,
+    read_desired,
+    write_desired,
 )
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.errors import DamagedFile

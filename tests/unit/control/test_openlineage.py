@@ -11,8 +11,15 @@ from pydantic import TypeAdapter
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.openlineage import reporter
-from sessionizer.control.openlineage.reporter import RunReporter, is_openlineage_on
-from sessionizer.control.openlineage.run import Dataset, command_run, dataset_at, driver_run, source_datasets
+from sessionizer.control.openlineage.reporter import (
+    Dataset,
+    RunReporter,
+    command_run,
+    dataset_at,
+    driver_run,
+    is_openlineage_on,
+    source_datasets,
+)
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.stream_spec.document.source import Source
 from sessionizer.stream_spec.document.stream import StreamSpec

@@ -9,8 +9,8 @@ import pytest
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import Ending, OperationStage, pending_operation, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
 from sessionizer.home.stream_home import StreamHome
 from support.expected.folder_digest import folder_digest

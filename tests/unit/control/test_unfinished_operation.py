@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -20,6 +19,7 @@ from sessionizer.control.records.operation_record import (
     write_operation,
 )
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord, Vacancy
+from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import (

@@ -12,9 +12,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
-from sessionizer.control.records.airflow_records import WATCH_FILE, WatchRecord
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.supervision_records import WATCH_FILE, DesiredState, WatchRecord, read_desired
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.deployment import upgrade_planning
 from sessionizer.deployment.running_spec import approve_spec, new_record

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.deployment.running_spec import (
     EDITED_AGAIN,
     RunningSpec,

@@ -9,10 +9,9 @@ import pytest
 
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
 from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LaunchRecord, LeaseRecord
+from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation

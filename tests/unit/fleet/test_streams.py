@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.supervision_records import SUPERVISION_FILE, SupervisionRecord
 from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ControlUnreachable, DuplicateStream, InvalidSpec
 from sessionizer.fleet.finding import Rule

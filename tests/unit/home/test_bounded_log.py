@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from sessionizer.control.dead_files import LOGS_KEPT, sweep
-from sessionizer.control.lease import acquire
+from sessionizer.control.lease import LOGS_KEPT, acquire, sweep
 from sessionizer.home.local_files import LOG_VARIABLE, BoundedLog
 from sessionizer.home.stream_home import StreamHome
 

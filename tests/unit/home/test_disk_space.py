@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
 from sessionizer.home import local_files as disk_space

@@ -32,7 +32,6 @@ from sessionizer.home.data_files import (
     read_data_text,
     remove_data,
     remove_tree,
-    rename_folder,
     size_of,
     write_data_text,
 )
@@ -68,7 +67,6 @@ READERS: Final[dict[str, Callable[[DataPath], object]]] = {
     "files below": lambda folder: list(files_below(folder)),
     "tree": lambda folder: files_of(folder).sizes,
     "copy": lambda file: copy_file(file, file),
-    "rename": lambda folder: rename_folder(folder, folder.parent / "new"),
     "removal of a file": remove_data,
     "removal of a folder": remove_tree,
     "new folder": make_data_folder,

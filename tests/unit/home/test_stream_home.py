@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.records.desired_state import DESIRED_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, STOP_FILE, lease_file
+from sessionizer.control.records.supervision_records import DESIRED_FILE
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.record_file import ControlFile, LineageFile
 from sessionizer.home.roots import platform_home

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.table import remedy_for
-from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, write_exit
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted

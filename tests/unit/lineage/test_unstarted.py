@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import HEALTH_FILE, Health
 from sessionizer.control.records.operation_record import Ending, write_operation
+from sessionizer.control.records.supervision_records import HEALTH_FILE, Health
 from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage

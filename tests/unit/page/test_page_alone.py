@@ -18,8 +18,6 @@ from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.history.writer import HistoryWriter
-from sessionizer.control.records.airflow_records import PAUSE_FILE, SUPERVISION_FILE, PauseRecord, SupervisionRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,
     POSITIONS_FILE,
@@ -29,6 +27,14 @@ from sessionizer.control.records.driver_records import (
 )
 from sessionizer.control.records.operation_record import Ending, OperationRecord, write_operation
 from sessionizer.control.records.process_records import LAUNCH_FILE, LaunchRecord
+from sessionizer.control.records.supervision_records import (
+    PAUSE_FILE,
+    SUPERVISION_FILE,
+    DesiredState,
+    PauseRecord,
+    SupervisionRecord,
+    write_desired,
+)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.lineage.active import start_lineage

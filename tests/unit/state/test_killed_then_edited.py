@@ -12,7 +12,6 @@ from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.execution import execute
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import Operation, new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -21,6 +20,7 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     require_no_operation,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, find_unfinished_operation
 from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged

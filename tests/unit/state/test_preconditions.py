@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
@@ -21,6 +20,7 @@ from sessionizer.control.records.operation_record import (
     read_operations,
     write_operation,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import (
     EventsGone,
     OperationPending,

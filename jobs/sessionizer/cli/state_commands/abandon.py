@@ -12,9 +12,9 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.lease import acquire, read_lease
 from sessionizer.control.maintenance import end_job
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.operation_record import abandon_unbegun, pending_operation, unbegun_commands
 from sessionizer.control.records.process_records import EXIT_FILE
+from sessionizer.control.records.supervision_records import DesiredState, end_maintenance, read_desired
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import moment_text
 from sessionizer.home.control_store import Store

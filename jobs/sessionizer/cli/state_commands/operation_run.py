@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from sessionizer.cli.terminal import say, translate_failure
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease
-from sessionizer.control.openlineage.reporter import RunReporter
-from sessionizer.control.openlineage.run import command_run
+from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.operation import Operation, give_back
-from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     OPERATION_FILE,
     Ending,
@@ -25,6 +23,7 @@ from sessionizer.control.records.operation_record import (
     require_not_abandoned,
     unbegun_commands,
 )
+from sessionizer.control.records.supervision_records import DesiredState, read_desired
 from sessionizer.errors import LeaseLost, SessionizerError, StreamMovedOn, TerminalError, TransientError
 from sessionizer.fleet.operation_words import (
     goes_on_as_it_was,
@@ -39,8 +38,8 @@ from sessionizer.state.preconditions import require_as_planned
 if TYPE_CHECKING:
     from sessionizer.control.execution import StepRunner
     from sessionizer.control.lease import Lease
-    from sessionizer.control.records.desired_state import Desired
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.control.records.supervision_records import Desired
     from sessionizer.home.stream_home import StreamHome
 
 

@@ -16,7 +16,7 @@ from sessionizer.redaction import redact_and_cut
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import JobFacet, RunFacet
 
-    from sessionizer.control.openlineage.run import Run, RunName
+    from sessionizer.control.openlineage.reporter import Run, RunName
 
 events.set_producer(f"urn:streaming-state:{__version__}")
 LONGEST_MESSAGE = 500

@@ -1,23 +1,37 @@
-"""Reporter of a run's states. It sends from a thread of its own, and no failure of it reaches the run."""
+"""A run as OpenLineage knows it, and the reporter of its states.
+
+It sends from a thread of its own, and no failure of it reaches the run.
+"""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from urllib.parse import urlsplit
+from uuid import UUID
 
+from sessionizer.control.history.files import KEPT_MS, read_marks
+from sessionizer.control.history.mark import Mark, MarkKind
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import STREAMED
+from sessionizer.home.roots import resolve_place
 from sessionizer.redaction import redact_and_cut
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from sessionizer.control.openlineage.run import Run
+    from sessionizer.control.records.driver_records import Heartbeat
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.source import Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 Say: TypeAlias = "Callable[[str], object]"
 
@@ -136,3 +150,126 @@ class _Outbox:
 def _not_sent(error: Exception) -> str:
     said = redact_and_cut(f"{type(error).__name__}: {error}", 300)
     return f"OpenLineage: an event was not sent ({said})"
+
+
+NAMESPACE: Final = "OPENLINEAGE_NAMESPACE"
+"""Variable of OpenLineage's clients with the namespace of jobs."""
+PARENT: Final = "OPENLINEAGE_PARENT_ID"
+"""Variable of OpenLineage's clients with the run that started this one, as ``namespace/job/run id``."""
+CONTAINERS: Final = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes whose user part is a container and no credential."""
+FOLDERS: Final = ("hdfs", "viewfs", "file")
+"""Schemes of file systems. The name of a dataset in an object store begins without a slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset by OpenLineage's naming: ``kafka://host:port`` and a topic, ``s3://bucket`` and a path."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The identity of a run. ``minted``: epoch ms and a key from which the run's UUID is made. None: it has one."""
+
+    namespace: str
+    job: str
+    minted: tuple[int, str] | None = None
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run with what its events say of it. ``lineage``: the life of the checkpoint, as a tag."""
+
+    name: RunName
+    is_streaming: bool
+    parent: RunName | None = None
+    lineage: str | None = None
+    inputs: tuple[Dataset, ...] = ()
+    outputs: tuple[Dataset, ...] = ()
+
+
+def driver_run(home: StreamHome, spec: StreamSpec, beat: Heartbeat) -> Run:
+    """Return the run of the driver whose heartbeat is ``beat``."""
+    tables, start = home.table_locations(spec.sink.path), _newest_start(home)
+    if start is None or start.uid != beat.uid:  # its mark could not be written
+        start = Mark(kind=MarkKind.START, at=beat.started_at, uid=beat.uid)
+    return Run(
+        name=_driver_name(home.name, start),
+        is_streaming=True,
+        parent=_parent(os.environ),
+        lineage=beat.lineage,
+        inputs=source_datasets(spec.source, home),
+        outputs=tuple(dataset_at(tables[name]) for name in STREAMED),
+    )
+
+
+def command_run(home: StreamHome, verb: str, key: str, begun_at: int, lineage: str | None = None) -> Run:
+    """Return the run of a command that began at ``begun_at`` (epoch ms). A try after a kill is the same run.
+
+    Its parent is the run that started it, or the run of the stream's newest driver, whose state it moves.
+    """
+    start = _newest_start(home)
+    return Run(
+        name=RunName(_namespace(os.environ), f"{_job(home.name)}.{verb}", (begun_at, key)),
+        is_streaming=False,
+        parent=_parent(os.environ) or (_driver_name(home.name, start) if start else None),
+        lineage=lineage,
+    )
+
+
+def source_datasets(source: Source, home: StreamHome) -> tuple[Dataset, ...]:
+    """Return the datasets of a source. A socket is none."""
+    match source:
+        case KafkaSource():
+            broker = source.bootstrap_servers.split(",", maxsplit=1)[0].strip()
+            return tuple(Dataset(f"kafka://{broker}", topic) for topic in source.topic.split(","))
+        case FilesSource() | DeltaSource():
+            return (dataset_at(resolve_place(source.path, home.platform)),)
+        case _:
+            return ()
+
+
+def dataset_at(place: str) -> Dataset:
+    """Return the dataset at a path or a URI, without a user, a password or a query of the URI."""
+    parts = urlsplit(place)
+    if not parts.scheme or (parts.scheme == "file" and not parts.netloc):
+        return Dataset("file", parts.path if parts.scheme else place)
+    user, _, host = parts.netloc.rpartition("@")
+    if user and parts.scheme in CONTAINERS:
+        host = f"{user.partition(':')[0]}@{host}"
+    name = parts.path if parts.scheme in FOLDERS else parts.path.lstrip("/")
+    return Dataset(f"{parts.scheme}://{host}", name.rstrip("/") or "/")
+
+
+def _newest_start(home: StreamHome) -> Mark | None:
+    """Return the mark of the newest driver's start. A command's own heartbeat does not tell of that driver."""
+    now = epoch_ms()
+    starts = [mark for mark in read_marks(home, now - KEPT_MS, now) if mark.kind is MarkKind.START]
+    return max(starts, key=lambda mark: mark.at, default=None)
+
+
+def _driver_name(stream: str, start: Mark) -> RunName:
+    return RunName(_namespace(os.environ), _job(stream), (start.at, start.uid or ""))
+
+
+def _job(stream: str) -> str:
+    """Return the job of a stream. No task of its DAGs, which Airflow reports, has such a name."""
+    return f"streams.{stream}"
+
+
+def _namespace(environment: Mapping[str, str]) -> str:
+    return environment.get(NAMESPACE) or "default"
+
+
+def _parent(environment: Mapping[str, str]) -> RunName | None:
+    """Return the parent that the environment names. A malformed value is none."""
+    job, _, run_id = environment.get(PARENT, "").rpartition("/")
+    namespace, _, name = job.partition("/")
+    try:
+        return RunName(namespace, name, run_id=str(UUID(run_id))) if namespace and name else None
+    except ValueError:
+        return None

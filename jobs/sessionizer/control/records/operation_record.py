@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.errors import ControlUnreachable, DamagedFile, OperationPending, StreamMovedOn
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names, unreachable

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.process_records import ExitOutcome
+from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.progress_line import running_line
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.start_problem import VAGUE, find_start_problem
 from sessionizer.control.lease import read_lease
-from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -23,6 +22,7 @@ from sessionizer.control.records.process_records import (
     read_launch,
     stop_requested,
 )
+from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.record_file import Reading

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.records.airflow_records import HEALTH_FILE
 from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.control.records.supervision_records import HEALTH_FILE
 from sessionizer.errors import SessionizerError
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.batch_log import BatchLog

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.execution import execute
-from sessionizer.control.openlineage.reporter import RunReporter
-from sessionizer.control.openlineage.run import command_run
+from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import StreamMovedOn

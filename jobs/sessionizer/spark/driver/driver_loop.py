@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease import LeaseWatch, acquire
-from sessionizer.control.openlineage.reporter import RunReporter
-from sessionizer.control.openlineage.run import driver_run
+from sessionizer.control.maintenance import record_failure, record_false_start
+from sessionizer.control.openlineage.reporter import RunReporter, driver_run
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit

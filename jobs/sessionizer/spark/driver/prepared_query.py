@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch, read_pinned_settings
 from sessionizer.checkpoint.names import PARTITIONS
-from sessionizer.control.records.airflow_records import bundle_of_watch
+from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import note_spec
 from sessionizer.home.clock import epoch_ms

@@ -11,7 +11,6 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import (
     IN_AIRFLOW,
     OperationStage,
@@ -19,6 +18,7 @@ from sessionizer.control.records.operation_record import (
     note_approved,
     write_operation,
 )
+from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.errors import PlanChanged, SessionizerError, StreamMovedOn
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome

@@ -12,8 +12,8 @@ from sessionizer.cli.app import app
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease import acquire
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import Ending, OperationRecord, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.operating.approval import Approved

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.airflow_records import SUPERVISION_FILE, SupervisionRecord
-from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.control.records.supervision_records import (
+    SUPERVISION_FILE,
+    DesiredState,
+    SupervisionRecord,
+    write_desired,
+)
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from airflow.sdk.execution_time.callback_supervisor import execute_callback
 
-from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.supervision_records import Desired, DesiredState
 from sessionizer.control.status.driver_status import DriverStatus
 from sessionizer.control.status.read_status import judge_status
 from sessionizer_airflow.alerting.alert import Alert, AlertKind

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.airflow_records import (
+from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
+from sessionizer.control.records.supervision_records import (
     SUPERVISION_FILE,
     WATCH_FILE,
+    DesiredState,
     SupervisionRecord,
     WatchRecord,
     note_pause,
+    write_desired,
 )
-from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.process_records import LAUNCH_FILE, ExitOutcome, ExitRecord, LaunchRecord, write_exit
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process

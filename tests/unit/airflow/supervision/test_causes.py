@@ -12,10 +12,8 @@ from sessionizer.causes.cause import KILLED, NO_START, name_stream
 from sessionizer.causes.query_causes import QUERY_CAUSES, QueryCause
 from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease import write_lease
-from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
 from sessionizer.control.records.process_records import (
     EXIT_FILE,
@@ -25,6 +23,7 @@ from sessionizer.control.records.process_records import (
     LaunchRecord,
     LeaseRecord,
 )
+from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.status.read_status import judge_status
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from sessionizer.causes.cause import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
-from sessionizer.control.records.airflow_records import SupervisionRecord
-from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord
+from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.errors import RetryEffect

@@ -9,9 +9,15 @@ import pytest
 
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.records.airflow_records import Health, Problem, SupervisionRecord
-from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
+from sessionizer.control.records.supervision_records import (
+    Desired,
+    DesiredState,
+    Health,
+    Problem,
+    SupervisionRecord,
+    write_desired,
+)
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.fleet.finding import Rule

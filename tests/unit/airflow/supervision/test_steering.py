@@ -9,9 +9,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import stop_requested
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY
