@@ -57,6 +57,12 @@ class Difference:
         return f"{self.verdict:<12} {self.name}: {_shown(self.before)} → {_shown(self.now)} ({self.kind})"
 
 
+def count_verdicts(differences: Sequence[Difference]) -> str:
+    """Name the number of differences of each verdict, the harmless first."""
+    counts = ((verdict, sum(each.verdict is verdict for each in differences)) for verdict in Verdict)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+
+
 def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
     """Describe the differences for a reader of the plan. A sentence about several of them is said once, after them."""
     alike: dict[tuple[str, ...], list[Difference]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.supervision_records import Desired, DesiredState, examine_desired
@@ -28,10 +29,9 @@ from sessionizer.stream_spec.effect import shown_value
 from sessionizer.stream_spec.spec_folder import find_stream, parse_recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.decisions import Change, Decisions
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -109,18 +109,33 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
 
     Raises DamagedFile, and the error of the file if there is no other spec to run by.
     """
-    lineage, desired = active_lineage(home), examine_desired(home).value or Desired(DesiredState.RUNNING)
-    record = SPEC_FILE.of(home, lineage).require() if lineage else None
-    if lineage is None or record is None:
-        return _use_file(file, desired)
+    desired, (record, recorded) = examine_desired(home).value or Desired(DesiredState.RUNNING), _recorded(home)
+    if record is None or recorded is None:
+        spec = file.required()
+        return RunningSpec(spec, LineageSpec(document_of(spec)), desired.at)
+    before = list_decisions(record.document)
     if file.spec is None:
         if apply:
             file.required()
-        spec = parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
-        remark = f"runs with its recorded spec, because its file is broken: {file.problem}"
-        return RunningSpec(spec, record, desired.at, list_decisions(record.document), remark=remark)
-    recorded_in = SPEC_FILE.of(home, lineage).path
-    return _reconcile_with_lineage(record, recorded_in, file.spec, desired, apply=apply)
+        broken = f"runs with its recorded spec, because its file is broken: {file.problem}"
+        return RunningSpec(recorded(), record, desired.at, before, remark=broken)
+    spec = record.keep_rescale(file.spec)
+    changes = changes_between(before, decisions_of(spec))
+    approved = desired.approved if desired.at != record.desired_at else None
+    if changes and (apply or approved == spec_fingerprint(file.spec)):
+        return RunningSpec(spec, record, desired.at, before, applied=changes)
+    remark = EDITED_AGAIN if changes and approved else None
+    return RunningSpec(recorded(), record, desired.at, before, pending=changes, remark=remark)
+
+
+def _recorded(home: StreamHome) -> tuple[LineageSpec | None, Callable[[], StreamSpec] | None]:
+    """Return the record of the spec that the active lineage runs by, and what parses it. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    file = SPEC_FILE.of(home, lineage) if lineage else None
+    record = file.require() if file else None
+    if file is None or record is None:
+        return None, None
+    return record, partial(parse_recorded_spec, record.document, file.path)
 
 
 def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
@@ -131,32 +146,17 @@ def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
     """Make the record of a lineage that begins to run by ``spec`` now. It uses up every approval given so far."""
-    desired, lineage = examine_desired(home).value, active_lineage(home)
-    record = LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
-    return record.follow(SPEC_FILE.of(home, lineage).require() if lineage else None)
-
-
-def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
-    """Raise InvalidSpec if the stream's lineage cannot continue by ``spec``, as far as the control records tell.
-
-    The driver checks the checkpoint itself. Raises NotAccepted if open sessions would lack something.
-    """
-    lineage = active_lineage(home)
-    if lineage is not None and Store(home.lineage(lineage).open_sessions).exists():  # since its first batch
-        require_continuable(home.name, pending_changes(home, spec))
-        require_no_loss(home, lineage, spec)
+    desired = examine_desired(home).value
+    return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0).follow(_recorded(home)[0])
 
 
 def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
     """Return the changes from the spec that the stream runs by to the file's ``spec``. Empty if they are unknown."""
-    try:
-        lineage = active_lineage(home)
-        record = SPEC_FILE.of(home, lineage).require() if lineage else None
-    except SessionizerError:
-        return ()
-    if record is None:
-        return ()
-    return changes_between(list_decisions(record.document), decisions_of(record.keep_rescale(spec)))
+    with suppress(SessionizerError):
+        record, _ = _recorded(home)
+        if record is not None:
+            return changes_between(list_decisions(record.document), decisions_of(record.keep_rescale(spec)))
+    return ()
 
 
 def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
@@ -164,66 +164,37 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
 
     If it is unknown, return the file's ``spec``.
     """
-    try:
-        lineage = active_lineage(home)
-        record = SPEC_FILE.of(home, lineage).require() if lineage else None
-        if lineage is not None and record is not None:
-            return parse_recorded_spec(record.document, SPEC_FILE.of(home, lineage).path)
-    except SessionizerError:
-        pass
+    with suppress(SessionizerError):
+        _, recorded = _recorded(home)
+        if recorded is not None:
+            return recorded()
     return spec
 
 
 def describe_change(home: StreamHome, folder: Path) -> str | None:
     """Return the ``pending_line`` of the stream for its current file in ``folder``. None if there is no change."""
-    try:
-        changes = pending_changes(home, find_stream(folder, home.name))
-    except SessionizerError:
-        return None
-    return pending_line(home.name, changes) if changes else None
+    with suppress(SessionizerError):
+        if changes := pending_changes(home, find_stream(folder, home.name)):
+            return pending_line(home.name, changes)
+    return None
 
 
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """Describe changes that are not in force in one line."""
-    fields_of = defaultdict(list)
+    fields_of, keeping = defaultdict(list), dict[str, str]()
     for change in changes:
         if (command := command_for(stream, change)) is not None:
             fields_of[command].append(change.field)
+            if change.field == KEY_GROUPS:  # a rescale has divided the state, and the file does not say so
+                keeping[command] = f", or keep {change.before}: write it into the file"
     others = "".join(
-        f". Use `sessionizer {command}` for {', '.join(fields)}{_keeping(fields, changes)}"
+        f". Use `sessionizer {command}` for {', '.join(fields)}{keeping.get(command, '')}"
         for command, fields in fields_of.items()
     )
     said = f"spec changed: {', '.join(change.field for change in changes)}"
     if others:
         return f"{said}{others}"  # a start and an apply refuse such a change
     return f"{said}. To apply it, run `sessionizer apply {stream}`, or use the form of {dag_id(stream, Verb.START)}"
-
-
-def _keeping(fields: list[str], changes: tuple[Change, ...]) -> str:
-    """Say how to keep a division that a rescale has made and that the file lacks."""
-    if KEY_GROUPS not in fields:
-        return ""
-    kept = next(change.before for change in changes if change.field == KEY_GROUPS)
-    return f", or keep {kept}: write it into the file"
-
-
-def _use_file(file: SpecFile, desired: Desired) -> RunningSpec:
-    """Take the file's spec, because this is the first start, or the lineage's record was removed."""
-    spec = file.required()
-    return RunningSpec(spec, LineageSpec(document_of(spec)), desired.at)
-
-
-def _reconcile_with_lineage(
-    record: LineageSpec, recorded_in: ControlPath, spec: StreamSpec, desired: Desired, *, apply: bool
-) -> RunningSpec:
-    before, fingerprint = list_decisions(record.document), spec_fingerprint(spec)
-    spec = record.keep_rescale(spec)
-    changes = changes_between(before, decisions_of(spec))
-    approved = desired.approved if desired.at != record.desired_at else None
-    if changes and (apply or approved == fingerprint):
-        return RunningSpec(spec, record, desired.at, before, applied=changes)
-    kept, remark = parse_recorded_spec(record.document, recorded_in), EDITED_AGAIN if changes and approved else None
-    return RunningSpec(kept, record, desired.at, before, pending=changes, remark=remark)
 
 
 def list_named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
@@ -237,8 +208,7 @@ def list_named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
         if source.format == "kafka":
             named.update(source.environment_variables)
     with suppress(SessionizerError):
-        lineage = active_lineage(home)
-        record = SPEC_FILE.of(home, lineage).require() if lineage else None
+        record, _ = _recorded(home)
         kept = record.document.get("source", {}) if record else {}
         named.update(map(str, (kept.get("options_from_environment") or {}).values()))
         named.update(filter(None, [(kept.get("registry") or {}).get("credentials_from_environment")]))
@@ -263,8 +233,11 @@ def approve_spec(home: StreamHome, streams: Path, name: str) -> Approval:
     """Approve the current file of stream ``name`` in folder ``streams``.
 
     Raises InvalidSpec if it is broken or the stream cannot take it, NotAccepted if open sessions would lack something,
-    UnknownStream, DuplicateStream, DamagedFile.
+    UnknownStream, DuplicateStream, DamagedFile. The driver checks the checkpoint itself.
     """
-    spec = find_stream(streams, name)
-    require_appliable(home, spec)
-    return Approval(spec_fingerprint(spec), pending_changes(home, spec))
+    spec, lineage = find_stream(streams, name), active_lineage(home)
+    changes = pending_changes(home, spec)
+    if lineage is not None and Store(home.lineage(lineage).open_sessions).exists():  # since its first batch
+        require_continuable(home.name, changes)
+        require_no_loss(home, lineage, spec)
+    return Approval(spec_fingerprint(spec), changes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.plan_changes import DigestOfDecided
 from sessionizer.counts import count_text
-from sessionizer.deployment.differences import describe_differences
+from sessionizer.deployment.differences import count_verdicts, describe_differences
 from sessionizer.deployment.releases import ReleaseChoice
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import USUAL, digest_terms
@@ -37,7 +37,7 @@ SAID: Final = {
     "Activate": "the new lineage becomes the active one",
     "WriteFinishedSessions": "sessions that were over before the migration are written",
 }
-"""FieldEffect of each step, by its name."""
+"""Effect of each step, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,8 @@ class UpgradePlan(DigestOfDecided):
             settled = f"stream {self.stream} already runs with its file and the installed release"
             yield f"{settled}: nothing to {self.request.verb}"
             return
-        yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
+        counts = count_verdicts(self.differences)
+        yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {counts}"
         yield from (f"  {line}" for line in describe_differences(self.differences))
         if any(self.bundle):
             yield f"  DAG bundle: {' → '.join(dict.fromkeys(each or 'unknown' for each in self.bundle))}"
@@ -219,11 +220,6 @@ class UpgradePlan(DigestOfDecided):
         if count is None:
             return "all open sessions (not counted here)"
         return "no open session" if count == 0 else f"about {count_text(count, 'open session')}"
-
-    @property
-    def _counted(self) -> str:
-        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
-        return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
 
     def _hindrances(self) -> Iterator[str]:
         if self.refused:

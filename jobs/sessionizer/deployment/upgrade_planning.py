@@ -78,26 +78,19 @@ def uncounted_state(home: StreamHome, lineage: str) -> OpenState:
 def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
     """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
     table = folder_at(home.table_locations(spec.sink.path)[SESSIONS])
-    return cached_read(table, "columns", lambda: _columns_of(table))
-
-
-def _columns_of(table: DataPath) -> SinkColumns:
-    try:
-        return _read_columns(table / "_delta_log")
-    # Spark asks the table before the plan is carried out
-    except (OSError, StoreUnreachable, ValueError, KeyError, TypeError):
-        return SinkColumns()
+    return cached_read(table, "columns", lambda: _read_columns(table / "_delta_log"))
 
 
 def _read_columns(log: DataPath) -> SinkColumns:
-    newest = max(filter(_CHECKSUM.fullmatch, list_names(log)), default=None)
-    if newest is None:
+    try:
+        newest = max(filter(_CHECKSUM.fullmatch, list_names(log)), default=None)
+        if newest is None:
+            return SinkColumns()
+        metadata: dict[str, Any] = json.loads(read_data_text(log / newest))["metadata"]
+        return SinkColumns.of(json.loads(metadata["schemaString"]), metadata.get("configuration") or {})
+    # Spark asks the table before the plan is carried out
+    except (OSError, StoreUnreachable, ValueError, KeyError, TypeError):
         return SinkColumns()
-    metadata: dict[str, Any] = json.loads(read_data_text(log / newest))["metadata"]
-    return SinkColumns.of(json.loads(metadata["schemaString"]), metadata.get("configuration") or {})
-
-
-_SAME: Final = "Spark makes the same of both texts"
 
 
 def plan_upgrade(
@@ -131,13 +124,14 @@ def plan_upgrade(
         pending=[each.model_dump(mode="json") for each in pending],
         revisions=frozenset(revisions_before_head()),
     )
+    same = "Spark makes the same of both texts"
     return UpgradePlan(
         stream=home.name,
         lineage=lineage,
         batch_id=batch_id,
         fingerprint=spec_fingerprint(spec),
         differences=tuple(
-            replace(each, verdict=Verdict.IN_PLACE, kind="written otherwise", reason=_SAME, remedy="")
+            replace(each, verdict=Verdict.IN_PLACE, kind="written otherwise", reason=same, remedy="")
             if each.name in same_to_spark and each.verdict is Verdict.PARTIAL
             else each
             for each in differences

@@ -1,7 +1,5 @@
 """The verdict on each difference between the running stream and the present file and programs: pure.
 
-Verdicts on the columns of the payload: each kind of change is told apart, because each does something else.
-
 An open event keeps the columns that it came with (docs/adr/0050). So what a column's change does to open sessions
 follows from the two expressions and their types.
 """
@@ -189,30 +187,23 @@ class PayloadChange:
                 yield new, old
 
     def _added(self, name: str, expression: str) -> Difference:
-        verdict, reason, remedy = self._unless_migrated(
-            name,
-            f"{self.state.counted} have null in it for earlier events",
-            f"To give open events a value, declare a migration: columns: {{{name}: …}}",
-        )
-        return judge_change(_column(name, None, expression), "column added", verdict, reason, remedy)
+        reason = f"{self.state.counted} have null in it for earlier events"
+        remedy = f"To give open events a value, declare a migration: columns: {{{name}: …}}"
+        change = _column(name, None, expression)
+        return judge_change(change, "column added", *self._unless_migrated(name, reason, remedy))
 
     def _renamed(self, old: str, new: str, text: tuple[str, str]) -> Difference:
-        verdict, reason, remedy = self._unless_migrated(
-            new,
-            f"{self.state.counted} lose the values of {old}: {new} is null for earlier events",
-            f"To keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]",
-        )
-        return judge_change(
-            _column(new, f"{old}: {text[0]}", f"{new}: {text[1]}"), "column renamed", verdict, reason, remedy
-        )
+        reason = f"{self.state.counted} lose the values of {old}: {new} is null for earlier events"
+        remedy = f"To keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]"
+        change = _column(new, f"{old}: {text[0]}", f"{new}: {text[1]}")
+        return judge_change(change, "column renamed", *self._unless_migrated(new, reason, remedy))
 
     def _dropped(self, name: str, expression: str) -> Difference:
+        change = _column(name, expression, None)
         if name in self.migrations.dropped:
-            return judge_change(
-                _column(name, expression, None), "column dropped", Verdict.MIGRATE, self.migrations.reason_for(name)
-            )
+            return judge_change(change, "column dropped", Verdict.MIGRATE, self.migrations.reason_for(name))
         reason = f"{self.state.counted} come out without it; the column stays in the tables, null from now on"
-        return judge_change(_column(name, expression, None), "column dropped", Verdict.IN_PLACE, reason)
+        return judge_change(change, "column dropped", Verdict.IN_PLACE, reason)
 
     def _changed(self, name: str, before: str, now: str) -> Iterator[Difference]:
         """Judge a column of both specs: by its types, then by its texts and the columns that they read."""
@@ -223,7 +214,8 @@ class PayloadChange:
         # the same fields may be in another order
         if not is_rewritten and same_type and (is_path(now) or not reads_other):
             return
-        was = self._recorded_type(name) or was
+        if recorded := self.state.types.get(name):
+            was = read_recorded_type(recorded[-1]) or was
         parts = tuple(changed_parts(was.kept, is_.kept, name)) if was and is_ else ()
         change = _column(name, f"{before} ({was})", f"{now} ({is_})") if parts else _column(name, before, now)
         if parts and is_ is not None:
@@ -266,12 +258,10 @@ class PayloadChange:
         """Judge a column with another text, or with the same one over a column that changed (``reads_other``)."""
         kind = "column made non-null" if made_non_null else "column computed otherwise"
         kept = "may still have null in it" if made_non_null else "keep the value of the old expression"
-        verdict, reason, remedy = self._unless_migrated(
-            name,
-            f"earlier events in {self.state.counted} {kept}{f', because {reads_other} changed' if reads_other else ''}",
-            f"To change them as well, declare a migration: columns: {{{name}: …}}",
-        )
-        return judge_change(change, kind, verdict, reason, remedy)
+        why = f", because {reads_other} changed" if reads_other else ""
+        reason = f"earlier events in {self.state.counted} {kept}{why}"
+        remedy = f"To change them as well, declare a migration: columns: {{{name}: …}}"
+        return judge_change(change, kind, *self._unless_migrated(name, reason, remedy))
 
     def _unless_migrated(self, name: str, reason: str, remedy: str) -> tuple[Verdict, str, str]:
         if name in self.migrations.columns:
@@ -279,10 +269,6 @@ class PayloadChange:
         if self.state.is_empty:
             return Verdict.IN_PLACE, "no session is open", ""
         return Verdict.PARTIAL, reason, remedy
-
-    def _recorded_type(self, name: str) -> ColumnType | None:
-        known = self.state.types.get(name)
-        return read_recorded_type(known[-1]) if known else None
 
 
 def _payload(spec: Document) -> dict[str, str]:

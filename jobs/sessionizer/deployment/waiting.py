@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.counts import count_text
+from sessionizer.deployment.differences import count_verdicts
 from sessionizer.deployment.upgrade_plan import UpgradeRequest
 from sessionizer.deployment.upgrade_planning import find_differences, plan_upgrade
 from sessionizer.errors import InvalidSpec, MigrationRefused, SessionizerError
@@ -53,8 +54,7 @@ class WaitingUpgrade:
         """The differences by verdict, or the problem."""
         if self.problem is not None:
             return f"no plan can be made ({self.problem})"
-        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
-        return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+        return count_verdicts(self.differences)
 
     @property
     def counted(self) -> str:

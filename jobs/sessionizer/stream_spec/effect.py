@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldEffect:
-    """FieldEffect of a change of a field. ``kind`` names the change, and ``reason`` says what open sessions have of it.
+    """Effect of a change of a field. ``kind`` names the change, and ``reason`` says what open sessions have of it.
 
     In texts ``{open}`` stands for the open sessions, ``{stream}`` for the stream, and ``{before}`` for the old value.
     ``command``: the command that carries the change out, None if a start does. ``refused``: the reason why a start
@@ -65,7 +65,7 @@ class FieldEffect:
 
 
 class DurationEffect(FieldEffect):
-    """FieldEffect of a duration, whose kind ends in the direction of the change."""
+    """Effect of a duration, whose kind ends in the direction of the change."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Compare the two durations."""
@@ -78,7 +78,7 @@ class DurationEffect(FieldEffect):
 
 
 class MeasureEffect(FieldEffect):
-    """FieldEffect of a measure that was added, dropped or changed."""
+    """Effect of a measure that was added, dropped or changed."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Tell the three apart."""
@@ -90,7 +90,7 @@ class MeasureEffect(FieldEffect):
 
 
 class ColumnsEffect(FieldEffect):
-    """FieldEffect of declared columns of a source. An expression that reads one is judged by itself."""
+    """Effect of declared columns of a source. An expression that reads one is judged by itself."""
 
     def describe(self, change: Change) -> tuple[str, Verdict, str]:
         """Name the columns that came, went, or have another type."""
@@ -108,7 +108,7 @@ class ColumnsEffect(FieldEffect):
 
 
 class PayloadEffect(FieldEffect):
-    """FieldEffect of a column of the payload, which is judged with its expression and type."""
+    """Effect of a column of the payload, which is judged with its expression and type."""
 
     def command_for(self, change: Change) -> str | None:
         """Return None for a column that was dropped."""
@@ -116,7 +116,7 @@ class PayloadEffect(FieldEffect):
 
 
 class MigrationsEffect(FieldEffect):
-    """FieldEffect of the list of migrations."""
+    """Effect of the list of migrations."""
 
     def command_for(self, change: Change) -> str | None:
         """Return None if only the oldest migrations were removed, because their effect is in the state."""
@@ -125,7 +125,7 @@ class MigrationsEffect(FieldEffect):
 
 
 class OptionsEffect(FieldEffect):
-    """FieldEffect of an option of Spark's reader."""
+    """Effect of an option of Spark's reader."""
 
     def changes_begun_batch(self, change: Change) -> bool:
         """Ask the row of the option."""

@@ -9,18 +9,17 @@ merge keys are refused.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 import yaml
 
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redact
-from sessionizer.stream_spec.document.names import MISSING, REFUSED, Verbatim
+from sessionizer.stream_spec.document.names import MISSING, REFUSED, Section, Verbatim
 from sessionizer.stream_spec.document.reader_options import holds_secret
-from sessionizer.stream_spec.document.rules import Mapping, Migration, Rules
 from sessionizer.stream_spec.document.source import SOURCES
-from sessionizer.stream_spec.document.stream import Compaction, Savepoints, Sink, StreamSpec, Upgrades
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
-
-    from sessionizer.stream_spec.document.names import Section
 
 
 MOST_BYTES: Final = 1_048_576
@@ -138,13 +135,12 @@ KNOCK_ON: Final = "default_factory_not_called"
 
 SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     (): StreamSpec,
-    ("mapping",): Mapping,
-    ("migrations",): Migration,
-    ("rules",): Rules,
-    ("sink",): Sink,
-    ("savepoints",): Savepoints,
-    ("compaction",): Compaction,
-    ("upgrades",): Upgrades,
+    **{
+        (name,): kind
+        for name, field in StreamSpec.model_fields.items()
+        for kind in (field.annotation, *get_args(field.annotation))
+        if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Section)
+    },
     **{("source", tag): model for tag, model in SOURCES.items()},
 }
 """The model of each block, by pydantic's location of it (a source is located by its format too)."""
@@ -177,7 +173,8 @@ def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> 
         key=lambda problem: problem["type"] != UNKNOWN_KEY,
     )
     beside = [_problem(other, "", document, file) for other in others]
-    return _problem(first, more(len(others)), document, file, beside)
+    count = f" ({count_text(len(others), 'more problem')} in this file)" if others else ""
+    return _problem(first, count, document, file, beside)
 
 
 def _problem(
@@ -210,24 +207,15 @@ def describe_allowed(problem: ErrorDetails) -> str:
     """Return the allowed value for ``problem``."""
     # every block of a list is of one model
     section = SECTIONS.get(tuple(str(step) for step in problem["loc"][:-1] if not isinstance(step, int)))
+    fields, key = section.model_fields if section else {}, str(problem["loc"][-1]) if problem["loc"] else ""
+    known = {field.alias or name: field.description or "" for name, field in fields.items()}
     if problem["type"] == UNKNOWN_KEY and section:
-        return closest_key(str(problem["loc"][-1]), section)
+        close = difflib.get_close_matches(key, known, n=1)
+        return f"a known key. Did you mean '{close[0]}'?" if close else f"a known key: {', '.join(known)}"
     if problem["type"] == "missing" and section:
-        return f"Add it. {keys_of(section)[str(problem['loc'][-1])]}"
+        return f"Add it. {known[key]}"
     template = ALLOWED.get(problem["type"])
     return template.format_map(problem.get("ctx", {})) if template else problem["msg"]
-
-
-def closest_key(key: str, section: type[Section]) -> str:
-    """Return the key that the author probably meant by ``key``, else all known keys."""
-    known = keys_of(section)
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"a known key. Did you mean '{close[0]}'?" if close else f"a known key: {', '.join(known)}"
-
-
-def keys_of(section: type[Section]) -> dict[str, str]:
-    """Return the keys of a block as written in YAML, with their descriptions."""
-    return {field.alias or name: field.description or "" for name, field in section.model_fields.items()}
 
 
 def show_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
@@ -261,8 +249,3 @@ def show_yaml_value(value: object) -> object:
         value = redact(value)
     written = repr(value)
     return value if len(written) <= LONGEST_SHOWN else Verbatim(written[:LONGEST_SHOWN] + "…")
-
-
-def more(problems: int) -> str:
-    """Return the hint that there are further ``problems``."""
-    return f" ({count_text(problems, 'more problem')} in this file)" if problems else ""

@@ -76,32 +76,13 @@ class SourceWithOptions(Section):
     )
 
     @model_validator(mode="after")
-    def _options_hold_no_secret(self) -> Self:
-        for option, value in self.options.items():
-            if looks_secret(option):
-                raise refusal(
-                    value,
-                    f"Remove it, because a spec holds no secret. Instead, {self.where_else.format(option=option)}",
-                    "options",
-                    option,
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _options_name_no_code(self) -> Self:
-        for option, value in self.options.items():
-            if names_code(option):
-                allowed = f"Remove it, because a spec loads no class. Instead, {self.where_else.format(option=option)}"
-                raise refusal(value, allowed, "options", option)
-            if names_program(option):
-                allowed = (
-                    f"Remove it, because a spec starts no program. Instead, {self.where_else.format(option=option)}"
-                )
-                raise refusal(value, allowed, "options", option)
-        return self
-
-    @model_validator(mode="after")
-    def _options_fit_the_reader(self) -> Self:
+    def _options_are_plain_and_fit_the_reader(self) -> Self:
+        refused = {looks_secret: "holds no secret", names_code: "loads no class", names_program: "starts no program"}
+        for is_refused, why in refused.items():
+            for option, value in self.options.items():
+                if is_refused(option):
+                    allowed = f"Remove it, because a spec {why}. Instead, {self.where_else.format(option=option)}"
+                    raise refusal(value, allowed, "options", option)
         self.check_options("options", self.options)
         return self
 
@@ -117,7 +98,7 @@ IN_BYTES: Final = frozenset({"avro", "protobuf"})
 READ_BESIDE: Final = "read_beside"
 """Name, in the context of a validation, of the function that reads a file beside the spec."""
 COLUMNS: Final = ColumnsEffect("source column", FOR_NEW_ROWS)
-"""FieldEffect of the columns of a source."""
+"""Effect of the columns of a source."""
 _BESIDE: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _WORD_OF_SUBJECT: Final = "^[^\\s/?#%]{1,255}$"
 
@@ -207,12 +188,11 @@ def check_value_schema(
 
 _BEGINS: Final = "where the other source begins must be said"
 _SWITCH: Final = "switch {stream} --start-at WHERE"
+_REMEDY: Final = "Run `sessionizer switch {stream} --start-at WHERE`"
 _ELSEWHERE: Final = " to continue elsewhere than at {before!r}"
-ANOTHER_TYPE: Final = FieldEffect(
-    "source of another type", _BEGINS, Verdict.INCOMPATIBLE, f"Run `sessionizer {_SWITCH}`", _SWITCH, _ELSEWHERE
-)
+ANOTHER_TYPE: Final = FieldEffect("source of another type", _BEGINS, Verdict.INCOMPATIBLE, _REMEDY, _SWITCH, _ELSEWHERE)
 RE_POINTED: Final = replace(ANOTHER_TYPE, kind="source re-pointed")
-"""FieldEffect of a field that selects the events. Brokers may move, and the format of rows may change."""
+"""Effect of a field that selects the events. Brokers may move, and the format of rows may change."""
 ENCODING: Final = FieldEffect("encoding changed", FOR_NEW_ROWS)
 SOCKET: Final = FieldEffect("socket moved", "lines of a socket are read once wherever it is")
 
