@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.spark.session import spark_session
-from sessionizer.state.seeds.seed_plan import NOW, SOURCE
+from sessionizer.state.commands.seeds import NOW, SOURCE
 from sessionizer_bench.contestants import per_user
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race

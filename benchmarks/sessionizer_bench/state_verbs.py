@@ -27,15 +27,13 @@ from sessionizer.home.stream_home import CHECKPOINT, OPEN_EVENTS, StreamHome
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner
-from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.saved_state import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.commands.moves import Rescale
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.lineages.committed_batch import find_retained_batch, read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
-from sessionizer.state.savepoints.native import install, make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.data.generator import stored

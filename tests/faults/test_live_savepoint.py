@@ -15,10 +15,9 @@ from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
-from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.verification import findings
+from sessionizer.state.savepoints.manifest import SavepointState
+from sessionizer.state.savepoints.verification import digest_files, findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end

@@ -27,8 +27,7 @@ from sessionizer.counts import count_is, count_text
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import is_local
 from sessionizer.launch.scratch import give_way
-from sessionizer.state.compaction.checkpoints import remove_checkpoint
-from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord, plan_compaction
+from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord, plan_compaction, remove_checkpoint
 from sessionizer.state.savepoints.schedule import prune_scheduled
 
 if TYPE_CHECKING:

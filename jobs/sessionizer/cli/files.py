@@ -33,8 +33,7 @@ from sessionizer.fleet.table_queries import TablePlace, table_places
 from sessionizer.home.home_identity import note_home_here, place_of, read_identity
 from sessionizer.home.roots import HOME_VARIABLE, control_root, data_root, uri_of
 from sessionizer.home.stream_home import stream_homes
-from sessionizer.lineage.active import note_moved_data
-from sessionizer.lineage.data_owner import claim_data
+from sessionizer.lineage.active import claim_data, note_moved_data
 
 
 def home(

@@ -42,8 +42,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.launch.scratch import give_way
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

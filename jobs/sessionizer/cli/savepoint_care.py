@@ -18,19 +18,24 @@ from sessionizer.home.clock import DAY, epoch_ms
 from sessionizer.home.data_files import data_exists
 from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.stream_home import CHECKPOINT
-from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.listing import (
+    Policy,
+    complete_savepoint,
+    keep_from_removal,
+    list_savepoints,
+    newest_that_stay,
+    plan_removal,
+    remove,
+)
 from sessionizer.state.savepoints.manifest import SavepointKind, differences
-from sessionizer.state.savepoints.marker_files import keep_from_removal
-from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
+from sessionizer.state.savepoints.verification import digest_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.stream_home import SavepointHome
+    from sessionizer.state.savepoints.listing import PruningVerdict
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.pruning import PruningVerdict
 
 
 def verify(
@@ -72,8 +77,8 @@ def diff(  # noqa: PLR0913  one parameter per option
     changes = differences(*manifests)
     counts: dict[str, int] = {}
     if events:
-        from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help
-        from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
 
         say("starting Spark to compare the open events")
         spark = start_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
@@ -116,7 +121,7 @@ def export(
     target = folder_at(to, "--to")
     if data_exists(target):
         raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
-    from sessionizer.spark.state.savepoints.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.saved_state import open_sessions  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     spark = start_spark(f"sessionizer savepoint export {stream}", spark_master(master))
@@ -209,7 +214,7 @@ def _inspect(where: SavepointHome) -> None:
 
 
 def _recount(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
-    from sessionizer.spark.state.savepoints.event_counts import recount  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.saved_state import recount  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows again")
     spark = start_spark(f"sessionizer savepoint verify {stream}", master)

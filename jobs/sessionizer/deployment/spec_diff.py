@@ -17,9 +17,7 @@ from sessionizer.deployment.differences import OpenState, Side, describe_differe
 from sessionizer.deployment.verdicts import judge_differences
 from sessionizer.home.json_record import typed_digest
 from sessionizer.home.names import quoted_command
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FORMAT
-from sessionizer.lineage.code_digest import digest_of
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, Fingerprint
+from sessionizer.lineage.fingerprint import CHECKPOINT_FORMAT, DELTA, RELEASE, SPARK, Fingerprint, digest_of
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.stream_spec.decisions import Change, document_of
 from sessionizer.stream_spec.effect import Verdict

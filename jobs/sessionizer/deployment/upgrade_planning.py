@@ -19,11 +19,9 @@ from sessionizer.home.control_store import Store, cached_read
 from sessionizer.home.data_files import list_names, read_data_text
 from sessionizer.home.names import SESSIONS
 from sessionizer.home.roots import folder_at
-from sessionizer.lineage.applied_migrations import waiting_migrations
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, CHECKPOINT_FORMAT
-from sessionizer.lineage.fingerprint import present_fingerprint, read_fingerprint
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale
-from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.batch_log import OpenSessions
+from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, CHECKPOINT_FORMAT, present_fingerprint, read_fingerprint
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, keep_rescale, waiting_migrations
 from sessionizer.migrations.compiled import describe_migration
 from sessionizer.migrations.graph import revisions_before_head
 from sessionizer.migrations.pending import migration_digest

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from sessionizer.deployment.waiting import WaitingUpgrade
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.active import Lineage
+    from sessionizer.lineage.active import DrainRecord, Lineage
     from sessionizer.lineage.canary.canary_record import CanaryRecord
-    from sessionizer.lineage.drained import DrainRecord
     from sessionizer.state.lineages.table_changes import TableChange
     from sessionizer.stream_spec.decisions import Change
     from sessionizer.stream_spec.document.stream import StreamSpec

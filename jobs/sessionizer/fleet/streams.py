@@ -33,18 +33,16 @@ from sessionizer.home.control_store import Store
 from sessionizer.home.home_identity import GONE, identity_file
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.lineage.active import LINEAGE_FILE, examine_active, read_lineage
+from sessionizer.lineage.active import DRAINED_FILE, LINEAGE_FILE, examine_active, examine_drain, read_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.canary_record import examine_canary, read_canary
 from sessionizer.lineage.canary.canary_watch import standing_line
 from sessionizer.lineage.canary.judge import describe_late_backlog
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
-from sessionizer.lineage.drained import DRAINED_FILE, examine_drain
 from sessionizer.lineage.excluded_ranges import examine_excluded_ranges, read_excluded_ranges
-from sessionizer.lineage.fingerprint import read_fingerprint
+from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, read_fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.lineages.table_changes_record import changes_of_active
+from sessionizer.state.lineages.table_changes import changes_of_active
 from sessionizer.stream_spec.spec_folder import SPEC_SUFFIXES, load_stream, spec_files
 
 if TYPE_CHECKING:

@@ -1,27 +1,48 @@
-"""``lineage.json``: which checkpoint's life is the active one."""
+"""Active lineage of a stream, the owner of its data, and its drain.
+
+``owner.json`` in a stream's data names the home of the stream that writes there (docs/adr/0096). A lease keeps two
+drivers of one home apart. Two homes with one data root know nothing of each other.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sessionizer.errors import DamagedFile, NothingToSave, SessionizerError
+from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.errors import DamagedFile, DataOwned, NothingToSave, SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names
-from sessionizer.home.data_files import list_names, make_data_folder, make_listed_folder, translate_refusal
+from sessionizer.home.data_files import (
+    list_names,
+    make_data_folder,
+    make_listed_folder,
+    publish_json,
+    read_data,
+    translate_refusal,
+)
+from sessionizer.home.home_identity import owner_name, require_home_here
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.local_files import close_to_others
 from sessionizer.home.names import is_identifier, mint_id
-from sessionizer.home.record_file import ControlFile, have_folder
-from sessionizer.home.roots import data_root, uri_of
-from sessionizer.lineage.applied_migrations import begin_applied
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, write_checkpoint_record
-from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
-from sessionizer.lineage.kept_spec import TYPES_FILE, write_lineage_spec
+from sessionizer.home.record_file import ControlFile, LineageFile, RecordFile, content_to_store, have_folder
+from sessionizer.home.roots import data_root, is_local, uri_of
+from sessionizer.lineage.fingerprint import (
+    CHECKPOINT_FILE,
+    present_fingerprint,
+    write_checkpoint_record,
+    write_fingerprint,
+)
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, begin_applied, write_lineage_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
 
@@ -162,3 +183,127 @@ def note_moved_data(home: StreamHome) -> str | None:
     data = None if home.data_root is None else uri_of(home.data_root)
     CHECKPOINT_FILE.of(home, lineage).write(replace(record, data=data))
     return lineage
+
+
+OWNER_FILE: Final = "owner.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DataOwner(JsonRecord):
+    """The ``owner`` as tables know it, such as ``clicks@5d1c0f3e9a7b2468``, and where its ``home`` was then."""
+
+    owner: str
+    home: str
+
+
+def require_own_data(home: StreamHome) -> None:
+    """Raise DataOwned if the stream's data is marked as another home's.
+
+    If the home itself is the data root, no other home writes there. Raises DamagedFile, ControlUnreachable,
+    StoreUnreachable, DiskFull, UnwritablePath.
+    """
+    if home.data_root is None:
+        return
+    found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.control_base)
+    if found is not None and found.owner != ours:
+        raise DataOwned(uri_of(home.data), found.owner, found.home, ours)
+
+
+def require_own_home(home: StreamHome, folder: str | None) -> None:
+    """Raise HomeCopied if the stream writes outside of a home that is a copy of another.
+
+    Raises DamagedFile, UnwritablePath.
+
+    ``folder``: ``sink.path`` of its spec. A home with all of its data in it may be copied: nothing is written twice.
+    """
+    places = [uri_of(home.data), *home.table_locations(folder).values()]
+    if any(not place.startswith(f"{uri_of(home.control_base)}/") for place in places):
+        require_home_here(home.control_base)
+
+
+def require_own_home_of_lineage(home: StreamHome) -> None:
+    """Raise HomeCopied by the spec of the active lineage, if there is one. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    record = SPEC_FILE.of(home, lineage).require() if lineage else None
+    require_own_home(home, record.document["sink"]["path"] if record else None)
+
+
+def _place_of(home: StreamHome) -> str:
+    """Name the place of the home that has the records, for messages."""
+    control = home.control_root
+    return f"{home.platform} on {os.uname().nodename}" if control is None or is_local(control) else uri_of(control)
+
+
+def claim_data(home: StreamHome) -> None:
+    """Mark the stream's existing folder of data as that of ``home``. The first home to do so has it.
+
+    Raises DataOwned, DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
+    """
+    path = home.data / OWNER_FILE
+    if home.data_root is None or _owner_of(path) is not None:
+        return
+    record = DataOwner(owner_name(home.name, home.control_base), _place_of(home))
+    if isinstance(path, Path):
+        RecordFile(path, DataOwner).create(record)
+    else:
+        publish_json(path, content_to_store(record))
+    require_own_data(home)  # another may have come first
+
+
+def _owner_of(path: DataPath) -> DataOwner | None:
+    try:
+        return DataOwner.from_json(json.loads(read_data(path)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise translate_refusal(path, "the owner of the stream's data", error) from error
+    except (ValueError, AttributeError) as error:
+        raise DamagedFile(uri_of(path), str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord(JsonRecord):
+    """Times (epoch ms) of a drain and its last ``batch_id``. Without ``over_at`` the next run finishes it."""
+
+    begun_at: Moment
+    over_at: Moment | None = None
+    batch_id: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every session is closed, and the batch that closed the last one is committed."""
+        return self.over_at is not None
+
+    @property
+    def moment(self) -> str:
+        """Moment at which it was over, or else begun, in UTC."""
+        return f"{datetime.fromtimestamp((self.over_at or self.begun_at) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+DRAINED_FILE: Final = LineageFile("drained.json", DrainRecord)
+
+
+def begin_drain(home: StreamHome, lineage: str) -> None:
+    """Record the drain before the punctuation that closes everything: from then on there is no way back."""
+    file = DRAINED_FILE.of(home, lineage)
+    if file.require() is None:
+        file.write(DrainRecord(epoch_ms()))
+
+
+def end_drain(home: StreamHome, lineage: str) -> None:
+    """Record that every session is closed and that the batch that closed the last one is committed."""
+    file, batch_id = DRAINED_FILE.of(home, lineage), read_last_commit(home.checkpoint(lineage))
+    file.write(replace(file.require() or DrainRecord(epoch_ms()), over_at=epoch_ms(), batch_id=batch_id))
+
+
+def require_not_drained(home: StreamHome) -> None:
+    """Raise StreamDrained if the active lineage is over. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    drain = DRAINED_FILE.of(home, lineage).require() if lineage else None
+    if lineage is not None and drain is not None and drain.is_over:
+        raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
+
+
+def examine_drain(home: StreamHome) -> DrainRecord | None:
+    """Read the record of the active lineage for a command that only reads. Never raises."""
+    return examine_active(home, lambda home, lineage: DRAINED_FILE.of(home, lineage).require())

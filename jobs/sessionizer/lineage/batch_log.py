@@ -1,20 +1,195 @@
-"""``batches.json`` of a lineage: what its newest batches did, one by one, the sum of all before, and of the first.
+"""Log of a lineage's batches, with their figures and the open sessions.
 
-It also has the newest batch that brought rows to each table, which a driver compares with the tables at its start.
+``batches.json`` says what the newest batches did, one by one, the sum of all before, and of the first. It also has the
+newest batch that brought rows to each table, which a driver compares with the tables at its start.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessionizer.home.json_record import add_stamp, require_known_format
+from sessionizer.core.key_group.group_load import NOTHING_OPEN, OpenInGroup, latest, sum_loads
+from sessionizer.home.json_record import JsonRecord, add_stamp, content_of, require_known_format
 from sessionizer.home.record_file import read_json, write_json
-from sessionizer.lineage.figures import BatchFacts, BatchFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from sessionizer.core.key_group.group_load import GroupLoad, OpenLoad
     from sessionizer.home.roots import ControlPath
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchFacts(JsonRecord):
+    """A batch: the rows ``read`` of the source, how they were sorted, the ``sessions`` that it emitted.
+
+    ``open_before`` and ``open_after`` are upper bounds of open sessions. ``held_bytes`` is the size of open events.
+    ``lag_ms`` is the distance of the newest events behind the clock, None without a watermark yet (``lag_behind``).
+    """
+
+    batch_id: int
+    read: int
+    admitted: int
+    late: int
+    quarantined: int
+    sessions: int
+    open_before: int
+    open_after: int
+    held_bytes: int
+    lag_ms: int | None = None
+
+
+def lag_behind(now_ms: int, watermark_ms: int | None, delay_ms: int) -> int | None:
+    """Return the lag (ms) of the newest events behind the clock. The watermark is ``delay_ms`` behind these events.
+
+    The delay is subtracted because a new one in the spec would make a lineage look slower, or faster, than the one
+    before.
+    """
+    return None if watermark_ms is None else now_ms - watermark_ms - delay_ms
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchFigures(JsonRecord):
+    """Figures of consecutive batches: counts are sums, ``batches`` counts those that read something.
+
+    ``open_before`` is of the first, ``open_after`` and ``held_bytes`` are of the last. Lags (ms) are of batches that
+    read something: the first lag, the last, and the longest.
+    """
+
+    batches: int = 0
+    read: int = 0
+    admitted: int = 0
+    late: int = 0
+    quarantined: int = 0
+    sessions: int = 0
+    open_before: int | None = None
+    open_after: int = 0
+    held_bytes: int = 0
+    first_lag_ms: int | None = None
+    last_lag_ms: int | None = None
+    most_lag_ms: int | None = None
+
+    @classmethod
+    def of(cls, batches: Iterable[BatchFacts]) -> Self:
+        """Sum up ``batches``, the oldest first."""
+        return cls().and_those_of(batches)
+
+    def and_those_of(self, batches: Iterable[BatchFacts]) -> Self:
+        """Add ``batches`` that followed."""
+        found = self
+        for batch in batches:
+            found = found._and(batch)
+        return found
+
+    def _and(self, batch: BatchFacts) -> Self:
+        lag = batch.lag_ms if batch.read else None
+        lags = [known for known in (self.most_lag_ms, lag) if known is not None]
+        return type(self)(
+            batches=self.batches + bool(batch.read),
+            read=self.read + batch.read,
+            admitted=self.admitted + batch.admitted,
+            late=self.late + batch.late,
+            quarantined=self.quarantined + batch.quarantined,
+            sessions=self.sessions + batch.sessions,
+            open_before=batch.open_before if self.open_before is None else self.open_before,
+            open_after=batch.open_after,
+            held_bytes=batch.held_bytes,
+            first_lag_ms=lag if self.first_lag_ms is None else self.first_lag_ms,
+            last_lag_ms=self.last_lag_ms if lag is None else lag,
+            most_lag_ms=max(lags, default=None),
+        )
+
+    @property
+    def fewest_begun(self) -> int:
+        """Lower bound of the sessions that began in these batches: the emitted ones minus those perhaps open before.
+
+        Their time of emission does not matter: a backlog that closes much at once begins no more sessions than it
+        brings.
+        """
+        return max(0, self.sessions - (self.open_before or 0))
+
+    @property
+    def most_begun(self) -> int:
+        """Upper bound of the sessions that began in these batches: all emitted ones, and all that may be open."""
+        return self.sessions + self.open_after
+
+
+_BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
+
+
+class OpenSessions:
+    """The open sessions per key group, kept for a restart. The file is there from the first batch on.
+
+    If a group has only appended since it merged, its figures are upper bounds: its sessions and the end of the last
+    one.
+    """
+
+    def __init__(self, file: ControlPath) -> None:
+        self._file = file
+        kept: dict[str, Any] = read_json(file) or {}
+        groups = content_of(file, kept, _GROUPS)
+        self._of_group = {int(group): OpenInGroup(**said) for group, said in groups.items()}
+        self._unmerged = {int(group): int(events) for group, events in kept.get(_UNMERGED, {}).items()}
+        self._batch_id = kept.get(_BATCH)
+
+    @property
+    def total(self) -> int:
+        """Open sessions of all groups, at most."""
+        return sum(open_in_group.sessions for open_in_group in self._of_group.values())
+
+    @property
+    def most(self) -> int:
+        """Upper bound of open sessions.
+
+        A key that came several times since its group merged may have as many sessions.
+        """
+        return self.total + sum(self._unmerged.values())
+
+    @property
+    def latest_due_ms(self) -> int | None:
+        """Watermark (epoch ms) at which the last open session is emitted, None if none ever is."""
+        return latest(*(open_in_group.latest_due_ms for open_in_group in self._of_group.values()))
+
+    @property
+    def held_bytes(self) -> int:
+        """Upper bound of the decoded size of all groups' open events, in bytes."""
+        return sum(open_in_group.held_bytes for open_in_group in self._of_group.values())
+
+    @property
+    def load(self) -> OpenLoad:
+        """Sizes and ages of the open sessions. A restart forgets those of keys until their groups merge again."""
+        held = (open_in_group.held_bytes for open_in_group in self._of_group.values())
+        return sum_loads(held, self.loads)
+
+    @property
+    def loads(self) -> Mapping[int, GroupLoad]:
+        """The load of each group, of its last merge if it has only appended since."""
+        return {group: open_in_group.load for group, open_in_group in self._of_group.items()}
+
+    @property
+    def heaviest(self) -> tuple[int | None, int | None]:
+        """Group that holds the most, and its bytes."""
+        held = {group: open_in_group.held_bytes for group, open_in_group in self._of_group.items()}
+        group = max(held, key=held.__getitem__, default=None)
+        return group, None if group is None else held[group]
+
+    def learn(self, batch_id: int, open_in_groups: Iterable[tuple[int, OpenInGroup]]) -> None:
+        """Take over the reports of groups in this batch. If the batch runs again, its additions count once."""
+        of_group, unmerged = dict(self._of_group), dict(self._unmerged)
+        for group, open_in_group in open_in_groups:
+            if open_in_group.merged or batch_id != self._batch_id:
+                of_group[group] = open_in_group.combine(of_group.get(group, NOTHING_OPEN))
+                came = 0 if open_in_group.merged else open_in_group.admitted
+                unmerged[group] = came and unmerged.get(group, 0) + came
+        is_news = of_group != self._of_group or unmerged != self._unmerged or self._batch_id is None
+        self._of_group = of_group  # with loads, which no file keeps
+        if is_news:
+            self._unmerged, self._batch_id = unmerged, batch_id
+            told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
+            events = {str(group): came for group, came in unmerged.items() if came}
+            write_json(self._file, add_stamp({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)
+
 
 KEPT: Final = 20
 """Number of batches that are kept one by one."""

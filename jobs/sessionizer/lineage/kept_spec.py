@@ -1,7 +1,10 @@
-"""``spec.json`` and ``types.json`` of a lineage: the whole spec that it runs by (docs/adr/0055), and its types.
+"""Records that a lineage keeps: its spec, the types of its open events, applied migrations, and ids of its source.
 
-The types are its time mode, and every type that each payload column ever had in it. Open events keep what they came
-with, so any of these may still be in the state.
+The types in ``types.json`` are its time mode, and every type that each payload column ever had in it. Open events keep
+what they came with, so any of these may still be in the state (docs/adr/0055).
+
+``source.json`` has the identity of each topic or table that it has positions in (docs/adr/0127). A topic that is
+deleted and made again keeps its name and gets another id. Offsets of the old one mean nothing in it.
 """
 
 from __future__ import annotations
@@ -10,8 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
+from pydantic import ValidationError
+
+from sessionizer.errors import SourceReplaced
 from sessionizer.home.json_record import JsonRecord, UnfitValue
 from sessionizer.home.record_file import LineageFile
+from sessionizer.migrations.pending import AppliedMigration, pending_migrations, record_applied
+from sessionizer.stream_spec.document.rules import Migration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 SinkFolder: TypeAlias = str | None
 """``sink.path`` of a spec. None is the stream's own data."""
@@ -146,3 +155,97 @@ class KeptTypes(JsonRecord):
 
 
 TYPES_FILE: Final = LineageFile("types.json", KeptTypes)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMigrations(JsonRecord):
+    """The content of ``migrations.json``."""
+
+    applied: tuple[AppliedMigration, ...]
+
+
+MIGRATIONS_FILE: Final = LineageFile("migrations.json", AppliedMigrations)
+
+
+def read_applied(home: StreamHome, lineage: str) -> tuple[AppliedMigration, ...]:
+    """Read the applied migrations, none in a lineage of an earlier release. Raises DamagedFile."""
+    kept = MIGRATIONS_FILE.of(home, lineage).require()
+    return () if kept is None else kept.applied
+
+
+def begin_applied(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
+    """Record every migration of ``spec`` as applied, because a lineage without open events needs none of them.
+
+    A lineage that takes open events over gets the record of those instead. Raises UnwritablePath.
+    """
+    found = record_applied(_declared_migrations(spec.document), spec.since)
+    MIGRATIONS_FILE.of(home, lineage).write(AppliedMigrations(found))
+
+
+def waiting_migrations(home: StreamHome, lineage: str, spec: StreamSpec) -> tuple[Migration, ...]:
+    """Return the migrations of ``spec`` that wait for a new lineage, in order. Raises MigrationRefused, DamagedFile."""
+    return pending_migrations(home.name, spec.migrations, read_applied(home, lineage))
+
+
+def _declared_migrations(document: dict[str, Any]) -> list[Migration]:
+    """Return the migrations in a spec as JSON, none if this release refuses them."""
+    try:
+        return [Migration.model_validate(each) for each in document.get("migrations", [])]
+    except ValidationError:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIds(JsonRecord):
+    """The ``ids`` by the names of topics, or of the table."""
+
+    ids: Mapping[str, str]
+
+
+SOURCE_IDS_FILE: Final = LineageFile("source.json", SourceIds)
+
+
+def read_source_ids(home: StreamHome, lineage: str) -> dict[str, str]:
+    """Read the ids, none in a lineage of an earlier release. Raises DamagedFile."""
+    kept = SOURCE_IDS_FILE.of(home, lineage).require()
+    return {} if kept is None else dict(kept.ids)
+
+
+def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> None:
+    """Keep ``ids`` beside those of topics that are known already. Raises UnwritablePath, DiskFull, DamagedFile.
+
+    Only the holder of the lease may, before its query starts.
+    """
+    known = read_source_ids(home, lineage)
+    if ids and known != {**known, **ids}:
+        SOURCE_IDS_FILE.of(home, lineage).write(SourceIds({**known, **ids}))
+
+
+def choose_known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
+    """Choose the ids of the topics, or of the table, in a spec's ``source`` that ``offset`` is a position in.
+
+    Delta's source writes the id of its table into each offset. In a topic without a record that was read no position
+    can be wrong.
+    """
+    if not offset:
+        return {}
+    if source["format"] == "delta":
+        return {str(source["path"]): str(offset["reservoirId"])}
+    read = topics_read(offset) if source["format"] == "kafka" else ()
+    return {name: found for name, found in noted.items() if name in read}
+
+
+def topics_read(offset: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """Return the topics that something was read of."""
+    return {topic for topic, partitions in offset.items() if any(partitions.values())}
+
+
+def replaced_names(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names whose id ``now`` differs from the ``known`` one. An unknown id counts as the same."""
+    return [name for name, found in known.items() if now.get(name, found) != found]
+
+
+def require_same_source(stream: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise SourceReplaced for a topic or table that was made anew."""
+    for name in replaced_names(known, now):
+        raise SourceReplaced(stream, name, known[name], now[name])

@@ -11,7 +11,7 @@ from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import DAY
-from sessionizer.state.lineages.path import BEFORE_THE_FIRST, path_to
+from sessionizer.state.lineages.origin import BEFORE_THE_FIRST, path_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, get_current_context
 
 from sessionizer.home.clock import MINUTE
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer_airflow.operators.scheduled import (
     LABEL,
     CompactTables,

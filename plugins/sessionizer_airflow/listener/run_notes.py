@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 
 from sessionizer_airflow.internals import find_returned_tasks
-from sessionizer_airflow.operating.run_label import is_operate, join_label, result_of, savepoint_id_of, title_of
+from sessionizer_airflow.operating.results import is_operate, join_label, result_of, savepoint_id_of, title_of
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

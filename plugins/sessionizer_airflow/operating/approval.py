@@ -20,8 +20,7 @@ from sessionizer_airflow.alerting.alert import Alert, AlertKind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PersonNeeded, PlanImpossible
 from sessionizer_airflow.operating.request import Request
-from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
-from sessionizer_airflow.operating.window import window_for_approval
+from sessionizer_airflow.operating.results import TEMPLATE, show_label, window_for_approval
 from sessionizer_airflow.project import read_approvers
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Spark jobs of ``sessionizer.operate``. The form of a run gives their arguments."""
+"""Tasks of ``sessionizer.operate``. The form of a run gives their arguments."""
 
 from __future__ import annotations
 
@@ -8,24 +8,37 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
-from airflow.sdk import AssetAlias
+from airflow.sdk import AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.status.unfinished_operation import abandon_command
-from sessionizer.errors import StreamBegun, TerminalError
+from sessionizer.errors import SessionizerError, StreamBegun, TerminalError
+from sessionizer.lineage.canary.canary_record import promote_lineage
+from sessionizer.redaction import redact
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting.notification import ARGUMENTS, CLASS, send_test
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.launching.spark_submit import StateCall, savepoint_argv
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.database import DatabaseUser, require_user
-from sessionizer_airflow.operating.earlier_tries import ABANDONED, find_abandoner, operation_of
-from sessionizer_airflow.operating.failing import RUN_AGAIN, how_to_mend, read_remains
-from sessionizer_airflow.operating.request import SAVEPOINT, Request
-from sessionizer_airflow.operating.run_label import DONE, SAVED, TEMPLATE, savepoint_id_of, show_label
-from sessionizer_airflow.operating.window import require_window
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, DatabaseUser, Request, require_user
+from sessionizer_airflow.operating.results import (
+    ABANDONED,
+    DONE,
+    RUN_AGAIN,
+    SAVED,
+    TEMPLATE,
+    find_abandoner,
+    how_to_mend,
+    operation_of,
+    read_remains,
+    require_window,
+    savepoint_id_of,
+    show_label,
+)
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.pages.markup import ProofLink
 from sessionizer_airflow.project import OPERATE, find_requester
@@ -40,6 +53,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionSettings
+
 
 REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
 """Alias for the tables of the stream that was operated on, because only the form names the stream."""
@@ -251,3 +265,61 @@ def read_request(context: Context, served: Collection[str]) -> Request:
     if request.operation not in served:
         raise AirflowSkipException(f"the form asks for {request.operation}, for which this task does nothing")
     return request
+
+
+class DirectTask(BaseOperator):
+    """Task that does what the form of its run asks for, in the worker itself. ``serves``: the operation of the form."""
+
+    serves: ClassVar[str]
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(map_index_template=TEMPLATE, **kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> str:
+        """Do it, and return the result in one line. Raises PersonNeeded."""
+        request = read_request(context, [self.serves])
+        show_label(context)
+        try:
+            told = self.act(request, find_requester(context))
+        except TerminalError as error:
+            show_label(context, "failed")
+            raise PersonNeeded.wrap(error) from None
+        self.log.info("%s", told)
+        show_label(context, DONE)
+        return told
+
+    @abstractmethod
+    def act(self, request: Request, user: str) -> str:
+        """Do what ``user`` asked for, and return the result in one line."""
+
+
+class PromoteLineage(DirectTask):
+    """Task that keeps the stream's lineage, whatever its canary found or would find."""
+
+    serves = PROMOTE
+
+    def act(self, request: Request, user: str) -> str:
+        """Promote the lineage. Raises OperationPending, DamagedFile."""
+        return promote_lineage(self.project.home_of(request.stream), user)
+
+
+class SendTestAlert(DirectTask):
+    """Task that sends a test message through the notifier of this worker, and fails if that fails."""
+
+    serves = TEST_ALERT
+
+    def act(self, request: Request, user: str) -> str:
+        """Send the message. Raises PersonNeeded if there is no notifier, or if it fails."""
+        alert = Alert(stream=request.stream, kind=AlertKind.TEST, reason=f"a test message that {user} asked for")
+        try:
+            notifier = send_test(alert)
+        except SessionizerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - notifiers are other people's code
+            reason = redact(f"the notifier failed: {type(error).__name__}: {error}")
+            raise PersonNeeded(reason, f"correct {ARGUMENTS} and the connection, then run this DAG again") from None
+        if notifier is None:
+            remedy = f"set {CLASS} for Airflow's processes, restart them, and run this DAG again"
+            raise PersonNeeded("no notifier is set", remedy)
+        return f"sent by {notifier}: {alert.message}"

@@ -26,8 +26,8 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.lineage.canary.canary_record import examine_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.restores import Rollback
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.document.stream import UpgradePolicy
 from sessionizer.stream_spec.spec_folder import survey_streams
 from sessionizer_airflow.alerting.alert import Alert, AlertKind

@@ -19,7 +19,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.errors import ClusterUnreachable, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import name_process
-from sessionizer.lineage.canary.unstarted import fail_unstarted
+from sessionizer.lineage.canary.canary_record import fail_unstarted
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import DriverCall

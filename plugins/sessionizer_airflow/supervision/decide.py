@@ -18,7 +18,7 @@ from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import is_command, name_process
-from sessionizer.lineage.canary.unstarted import examine_unstarted
+from sessionizer.lineage.canary.canary_record import examine_unstarted
 from sessionizer.redaction import redact
 from sessionizer_airflow.supervision.failures import (
     add_failure,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.canary.unstarted import UnstartedLineage
+    from sessionizer.lineage.canary.canary_record import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 

@@ -15,7 +15,7 @@ from sessionizer.redaction import redact
 if TYPE_CHECKING:
     from sessionizer.causes.cause import Cause
     from sessionizer.control.status.driver_status import DriverStatus
-    from sessionizer.lineage.canary.unstarted import UnstartedLineage
+    from sessionizer.lineage.canary.canary_record import UnstartedLineage
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 LINE_LIMIT = 300

@@ -18,9 +18,9 @@ from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating.failing import PLAN_AGAIN, read_remains
 from sessionizer_airflow.operating.jobs import CarryOut
 from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.results import PLAN_AGAIN, read_remains
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.places import REPOSITORY, SUPPORT

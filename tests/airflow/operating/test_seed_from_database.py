@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.records.operation_record import PlanRecord
-from sessionizer.state.seeds.seed_plan import leads_to
+from sessionizer.state.commands.seeds import leads_to
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, read_request
 from sessionizer_airflow.operating.request import purposes, request_id

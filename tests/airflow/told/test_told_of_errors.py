@@ -17,13 +17,17 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import RetryEffect
 from sessionizer.home.home_identity import HomeIdentity, HomePlace, identity_file
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.active import begin_drain, claim_data, end_drain, start_lineage
 from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
-from sessionizer.lineage.data_owner import claim_data
-from sessionizer.lineage.drained import begin_drain, end_drain
-from sessionizer.lineage.fingerprint import RELEASE, SPARK, Fingerprint, present_fingerprint, write_fingerprint
+from sessionizer.lineage.fingerprint import (
+    CHECKPOINT_FILE,
+    RELEASE,
+    SPARK,
+    Fingerprint,
+    present_fingerprint,
+    write_fingerprint,
+)
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
 from sessionizer.stream_spec.spec_folder import read_spec_file
 from sessionizer_airflow.supervision.decide import Adopt, Wait

@@ -16,9 +16,9 @@ from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.launch.installation import APPLICATION, JARS_VARIABLE, PYTHON_VARIABLE, jar_folder
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import BY_CANARY
 from sessionizer.lineage.fingerprint import RELEASE, SPARK, read_fingerprint
-from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.checkpoint_log import CheckpointLog

@@ -19,8 +19,7 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.path import path_to
+from sessionizer.state.lineages.origin import origins_of, path_to
 from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog

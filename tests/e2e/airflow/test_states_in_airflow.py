@@ -25,7 +25,7 @@ from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.fleet.finding import USUAL
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.active import examine_drain
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.expected.supervision_records import recorded

@@ -13,7 +13,7 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.home.data_files import list_names
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.data_owner import claim_data
+from sessionizer.lineage.active import claim_data
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project

@@ -33,8 +33,8 @@ from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.spark.state.commands import restores
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.lineages.committed_batch import find_retained_batch
 from sessionizer.stream_spec.spec_folder import SpecFile
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.health import alert_on_change, examine_health

@@ -15,7 +15,7 @@ from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE
+from sessionizer.lineage.fingerprint import CHECKPOINT_FILE
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.stream_spec.decisions import decisions_of

@@ -19,7 +19,7 @@ from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, 
 from sessionizer.errors import QueryFailed, QueryInterrupted, StreamDrained, TableOwned
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
-from sessionizer.lineage.drained import DRAINED_FILE
+from sessionizer.lineage.active import DRAINED_FILE
 from sessionizer.spark.driver.driver_loop import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.stream_spec.spec_folder import SpecFile

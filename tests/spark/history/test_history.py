@@ -26,8 +26,7 @@ from sessionizer.spark.history.report import (
     minute_row,
 )
 from sessionizer.spark.sinks.compaction import compact_table, plan_tables
-from sessionizer.state.compaction.plan import OwnedTable
-from sessionizer.state.compaction.retention import Retention
+from sessionizer.state.compaction.plan import OwnedTable, Retention
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:

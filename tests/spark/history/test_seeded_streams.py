@@ -19,7 +19,7 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules
 from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending, StreamBegun
 from sessionizer.spark.history.history_rows import find_history, read_history_rows
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, SeedDecision
+from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedDecision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run

@@ -11,7 +11,7 @@ from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import SourceReplaced, SourceUnreachable
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import view_spec
-from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.state.lineages.source_beginning import unread_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from support.expected.landed import assert_landed, is_valid, table_rows

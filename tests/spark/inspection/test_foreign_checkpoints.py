@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages, inspect
-from sessionizer.spark.state.foreign_rows import count_store_rows
+from sessionizer.spark.state.restores.table_rows import count_store_rows
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.faults.checkpoint_damage import Held, Way

@@ -21,9 +21,8 @@ from sessionizer.spark.sinks.compaction import TablePlan, compact_table, plan_ta
 from sessionizer.spark.sinks.table_shapes import quarantine_shape
 from sessionizer.spark.sinks.tables import ensure_table
 from sessionizer.spark.state.restores.table_rows import count_changes, delete_rows
-from sessionizer.state.compaction.plan import OwnedTable
-from sessionizer.state.compaction.retention import Retention
-from sessionizer.state.lineages.path import BatchRange, Segment
+from sessionizer.state.compaction.plan import OwnedTable, Retention
+from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sessionizer.spark.sinks.table_shapes import TableShape
 from sessionizer.spark.sinks.tables import OWNER, claim_tables, ensure_table, require_ours, require_tables_fit
 from sessionizer.spark.state.restores import table_rows
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes, delete_rows
-from sessionizer.state.lineages.path import BatchRange, Segment
+from sessionizer.state.lineages.origin import BatchRange, Segment
 from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.begun_restore import begun_restore

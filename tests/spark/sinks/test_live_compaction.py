@@ -15,7 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.table_changes_record import changes_of_active
+from sessionizer.state.lineages.table_changes import changes_of_active
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.landed import assert_as_defined, landed

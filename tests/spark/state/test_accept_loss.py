@@ -11,16 +11,15 @@ from sessionizer.control.execution import execute
 from sessionizer.errors import EventsGone, InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.lineage.excluded_ranges import Records
-from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.state.commands.moves import LossRunner
 from sessionizer.spark.state.commands.restores import RollbackRunner, plan_restore
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands.moves import Switch
+from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.document.source import KafkaSource
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.state.lineages.loss_plan import LossPlan
+    from sessionizer.state.commands.moves import LossPlan
     from sessionizer.state.savepoints.manifest import Manifest
     from support.processes.kafka_broker import KafkaBroker
 

@@ -30,10 +30,10 @@ from sessionizer.home import names
 from sessionizer.inspection.inspect import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.comparison import compare_states
-from sessionizer.spark.state.foreign_rows import count_store_rows
+from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import KeptState, read_open_events, read_state_timeouts, reading_state
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.spark.state.restores.table_rows import count_store_rows
+from sessionizer.state.lineages.committed_batch import find_retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import batches_of

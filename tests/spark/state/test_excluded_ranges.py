@@ -28,9 +28,8 @@ from sessionizer.spark.ingest.source import mark_excluded
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.moves import SwitchRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands.moves import Start, Switch
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.switch_plan import Start
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.checkpoint_log import CheckpointLog

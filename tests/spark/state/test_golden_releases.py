@@ -16,11 +16,10 @@ from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import UnreadableLineage, UpgradeWaits
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
-from sessionizer.lineage.fingerprint import RELEASE
+from sessionizer.lineage.fingerprint import CHECKPOINT_FILE, RELEASE, require_readable_lineage
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.spec_folder import SpecFile

@@ -21,16 +21,15 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SavepointHome
-from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
+from sessionizer.lineage.kept_spec import read_applied, waiting_migrations
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.commands.apply import ApplyRunner
+from sessionizer.spark.state.lineages.migrated_columns import preview_migrations
 from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-from sessionizer.spark.state.lineages.migration_preview import preview_migrations
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import has_table, saved_events
-from sessionizer.spark.state.savepoints.event_counts import recount
+from sessionizer.spark.state.savepoints.saved_state import has_table, recount, saved_events
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.apply import Apply
+from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints

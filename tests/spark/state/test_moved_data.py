@@ -12,7 +12,7 @@ from sessionizer.cli.app import app
 from sessionizer.errors import DataAway, DataElsewhere
 from sessionizer.home.data_files import copy_file, files_below, relative_name
 from sessionizer.home.roots import DataPath, uri_of
-from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
+from sessionizer.lineage.fingerprint import require_checkpoint, require_readable_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.places import opened

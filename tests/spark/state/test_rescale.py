@@ -21,10 +21,9 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.sinks.examine import require_continuity
 from sessionizer.spark.state.commands.moves import RescaleRunner
-from sessionizer.state.commands.rescale import Rescale
+from sessionizer.state.commands.moves import Division, Rescale, plan_rescale
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.spec_folder import read_spec_file
 from support.expected.landed import assert_moved_as_defined
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.rescale_plan import RescalePlan
+    from sessionizer.state.commands.moves import RescalePlan
 
 PROGRAM_WITHIN_S = 300
 

@@ -31,14 +31,12 @@ from sessionizer.spark.state.commands.restores import plan_restore, saved_path
 from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of
-from sessionizer.state.lineages.path import path_to
-from sessionizer.state.savepoints.data_digest import digest_files, require_undamaged
+from sessionizer.state.lineages.origin import ORIGIN_FILE, origins_of, path_to
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.manifest import write_manifest
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.state.savepoints.schedule import judge_stream
+from sessionizer.state.savepoints.verification import digest_files, require_undamaged
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.places import opened

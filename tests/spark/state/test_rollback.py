@@ -12,7 +12,7 @@ from sessionizer.control.records.operation_record import Ending, OperationStage,
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.spark.state.commands import restores
 from sessionizer.spark.state.commands.restores import RollbackRunner, plan_rollback
-from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.restores import Rollback
 from support.expected.landed import assert_as_defined
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN

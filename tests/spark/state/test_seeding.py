@@ -14,11 +14,11 @@ from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
-from sessionizer.spark.state.group_logs import FirstLog, keep_logs
-from sessionizer.spark.state.lineages.initial_log import DividedEvents, pack
+from sessionizer.spark.state.lineages.new_lineage import DividedEvents, pack
+from sessionizer.spark.state.open_events import FirstLog, keep_logs
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from sessionizer.state.lineages.state_transfer import LineageStep
 from sessionizer.stream_spec.decisions import document_of
@@ -88,7 +88,7 @@ def test_a_state_that_came_out_wrong_is_not_gone_on_with(
         (row,) = divided.shares.limit(1).collect()
         pack(replace(divided, shares=divided.shares.where(divided.shares["blob"] != row["blob"])), folder)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.initial_log.pack", without_one_share)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.new_lineage.pack", without_one_share)
     half_read.write_spec({**clicks_spec(), "key_groups": 3})
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d .* \d+ open events .* \d+"):

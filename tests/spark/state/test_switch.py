@@ -15,10 +15,9 @@ from sessionizer.core.definition.event import Batch, drain_at
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import plain
-from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.lineage.kept_spec import read_source_ids
 from sessionizer.spark.state.commands.moves import SwitchRunner
-from sessionizer.state.commands.switch import Switch
-from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
+from sessionizer.state.commands.moves import Start, Switch, SwitchPlan
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import assert_landed, event_of, landed, table_rows
 from support.processes.in_process import catch_up, drain

@@ -34,7 +34,7 @@ from sessionizer.lineage.fingerprint import (
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.state.commands.apply import ApplyRunner
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.state.lineages.origin import lineage_before
 from sessionizer.state.proof.page import list_kept_pages
 from sessionizer.stream_spec.decisions import document_of

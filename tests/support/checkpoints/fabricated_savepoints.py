@@ -10,7 +10,7 @@ from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TI
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
-from sessionizer.state.savepoints.data_digest import data_files
+from sessionizer.state.savepoints.listing import UseMark, write_data_record
 from sessionizer.state.savepoints.manifest import (
     Counts,
     Manifest,
@@ -18,7 +18,7 @@ from sessionizer.state.savepoints.manifest import (
     SinkTable,
     write_manifest,
 )
-from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
+from sessionizer.state.savepoints.verification import data_files
 from support.places import opened
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from sessionizer.state.lineages.origin import NO_BATCH, Origin
-from sessionizer.state.lineages.path import Path, path_to
+from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
 from support.histories.model_tables import Gone, ModelTable, Row, select
 

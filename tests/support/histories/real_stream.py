@@ -27,14 +27,13 @@ from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.moves import Rescale
+from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.seeds import SOURCE
+from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.seeds.seed_plan import SOURCE
 from support.expected.landed import table_rows
 from support.histories.session_files import EVENTS, SPEC, USERS, write_session_file
 from support.places import opened
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.commands.restores import RestorePlan
 
 REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import UpgradeWaits
-from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.active import examine_drain
 from support.histories.typed_goals import TypedGoals
 from support.histories.typed_moments import Moment
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.seeds import Seed
 from sessionizer.state.lineages.origin import ORIGIN_FILE
 from support.expected.landed import table_rows
 from support.histories.session_files import EVENTS, SPEC, USERS, lines_of_file, write_session_file

@@ -12,9 +12,8 @@ from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.source_ids import note_source_ids
+from sessionizer.lineage.batch_log import BatchLog, OpenSessions
+from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.driver.prepared_query import PreparedQuery

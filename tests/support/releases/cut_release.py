@@ -18,12 +18,11 @@ from unittest import mock
 
 import sessionizer
 from sessionizer.checkpoint.descriptions import move_schema
-from sessionizer.lineage.code_digest import code_digest
+from sessionizer.lineage.fingerprint import code_digest
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.places import REPOSITORY, opened
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.control.records.supervision_records import Health, PauseRecord
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.drained import DrainRecord
+from sessionizer.lineage.active import DrainRecord
 from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:

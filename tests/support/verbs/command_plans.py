@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from sessionizer.deployment.differences import Difference
 from sessionizer.deployment.upgrade_plan import UpgradePlan
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.seed import Seed
-from sessionizer.state.commands.switch import Switch
-from sessionizer.state.commands.upgrade import Upgrade
-from sessionizer.state.lineages.loss_plan import LossPlan
-from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace, SeedDecision
+from sessionizer.state.commands.moves import LossPlan, Rescale, Switch
+from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace, Seed, SeedDecision
+from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:

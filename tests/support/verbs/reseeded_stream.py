@@ -16,8 +16,7 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.spark.state.lineages.transfer import transfer_state
+from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.stream_spec.decisions import document_of

@@ -15,11 +15,10 @@ from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.commands.restores import RestoreRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.restores import Restore
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import catch_up
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.core.definition.event import Batch
     from sessionizer.home.stream_home import SavepointHome
-    from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.commands.restores import RestorePlan
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 

@@ -18,17 +18,14 @@ from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner, SwitchRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.seed import Seed
-from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands import seeds as seed_plan
+from sessionizer.state.commands.moves import Rescale, Start, Switch
+from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.seeds import Seed
+from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.lineages.switch_plan import Start
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.seeds import seed_plan
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.seeded_stream import reader_of, seed_command

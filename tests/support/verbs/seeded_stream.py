@@ -12,8 +12,7 @@ from sessionizer.spark.history.history_reader import HistoryReader
 from sessionizer.spark.history.history_rows import find_history
 from sessionizer.spark.history.seed_runner import SeedRunner
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.state.commands.seed import Seed
-from sessionizer.state.seeds.seed_plan import SeedDecision
+from sessionizer.state.commands.seeds import Seed, SeedDecision
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import OperationPending
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.spark.sinks.compaction import TableFiles, TablePlan, TableResult
-from sessionizer.state.compaction.plan import CompactionPlan
-from sessionizer.state.compaction.retention import Retention
-from sessionizer.state.savepoints.pruning import PruningVerdict
+from sessionizer.state.compaction.plan import CompactionPlan, Retention
+from sessionizer.state.savepoints.listing import PruningVerdict
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from sessionizer.errors import DamagedFile, DataAway, NothingToShow
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import identity_file
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage, start_lineage
-from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.drained import begin_drain
-from sessionizer.lineage.figures import BatchFacts
+from sessionizer.lineage.active import activate_lineage, active_lineage, begin_drain, make_lineage, start_lineage
+from sessionizer.lineage.batch_log import BatchFacts, BatchLog
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.places import mounted

@@ -11,8 +11,8 @@ import pytest
 
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.savepoints.listing import keep_from_removal
 from sessionizer.state.savepoints.manifest import write_manifest
-from sessionizer.state.savepoints.marker_files import keep_from_removal
 from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
 from support.places import opened
 

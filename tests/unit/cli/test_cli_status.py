@@ -31,16 +31,14 @@ from sessionizer.control.records.supervision_records import (
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
-from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.active import begin_drain, end_drain, start_lineage
 from sessionizer.lineage.canary.canary_record import read_canary, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
-from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.seed import Seed
-from sessionizer.state.lineages.table_changes import TableChange
-from sessionizer.state.lineages.table_changes_record import NotifiedChanges
+from sessionizer.state.commands.restores import Restore
+from sessionizer.state.commands.seeds import Seed
+from sessionizer.state.lineages.table_changes import NotifiedChanges, TableChange
 from sessionizer.stream_spec.spec_folder import find_stream
 from support.processes.fabricated_platform import beat, make_canary
 

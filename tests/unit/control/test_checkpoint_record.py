@@ -14,7 +14,7 @@ from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
 from sessionizer.home.roots import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import locate_data, start_lineage
-from sessionizer.lineage.checkpoint_record import (
+from sessionizer.lineage.fingerprint import (
     CHECKPOINT_FILE,
     CheckpointRecord,
     difference,

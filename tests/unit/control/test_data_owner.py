@@ -11,7 +11,7 @@ from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import list_names
 from sessionizer.home.record_file import RecordFile
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
+from sessionizer.lineage.active import OWNER_FILE, DataOwner, claim_data, require_own_data
 from support.places import opened
 
 if TYPE_CHECKING:

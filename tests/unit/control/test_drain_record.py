@@ -8,13 +8,13 @@ import pytest
 
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.errors import DamagedFile, StreamDrained
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.drained import (
+from sessionizer.lineage.active import (
     DRAINED_FILE,
     begin_drain,
     end_drain,
     examine_drain,
     require_not_drained,
+    start_lineage,
 )
 from support.places import opened
 

@@ -33,7 +33,7 @@ from sessionizer.state.commands.steps import (
     Stop,
     WriteSpec,
 )
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
 from support.faults.lost_lease import lose_lease
 from support.streams.drawn_logs import drawn_cases

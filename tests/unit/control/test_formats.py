@@ -43,20 +43,18 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.home_identity import home_id
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.record_file import RecordFile
-from sessionizer.lineage.active import read_lineage, start_lineage
-from sessionizer.lineage.drained import DRAINED_FILE, begin_drain
+from sessionizer.lineage.active import DRAINED_FILE, begin_drain, read_lineage, start_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.excluded_ranges import (
     EXCLUDED_RANGES_FILE,
     ExcludedRange,
     ExcludedRanges,
     read_excluded_ranges,
 )
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.source_ids import note_source_ids
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec, note_source_ids
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, read_announced_timeouts
 from sessionizer.spark.ingest.unreadable_files import UnreadableFiles
-from sessionizer.state.lineages.table_changes_record import NotifiedChanges
+from sessionizer.state.lineages.table_changes import NotifiedChanges
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import PlanChanged
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
-from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, UnreadPart
-from sessionizer.state.restores.restore_plan import RestoreDecision
+from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
+from sessionizer.state.commands.restores import RestoreDecision
 from sessionizer.stream_spec.effect import Verdict
 from support.verbs.command_plans import seed_decision, upgrade_decision
 from support.verbs.scripted_runner import ScriptedRunner

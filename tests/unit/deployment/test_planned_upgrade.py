@@ -20,20 +20,21 @@ from sessionizer.deployment.running_spec import approve_spec, new_record
 from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.deployment.verdicts import STATE
 from sessionizer.errors import EngineChanged, InvalidSpec, NotAccepted, PlanChanged, UnreadableLineage
-from sessionizer.lineage import checkpoint_record
+from sessionizer.lineage import fingerprint as checkpoint_record
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint_record import CHECKPOINT_FILE, require_readable_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.fingerprint import (
+    CHECKPOINT_FILE,
     DELTA,
     FINGERPRINT_FILE,
     SPARK,
     Fingerprint,
     note_programs,
     present_fingerprint,
+    require_readable_lineage,
     write_fingerprint,
 )
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec

@@ -26,9 +26,8 @@ from sessionizer.deployment.releases import (
 from sessionizer.errors import InvalidSpec, RetryEffect, UpgradeWaits
 from sessionizer.launch.installation import JARS_VARIABLE, PYTHON_VARIABLE
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.canary.canary_record import begin_canary
+from sessionizer.lineage.canary.canary_record import begin_canary, fail_unstarted
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.lineage.canary.unstarted import fail_unstarted
 from sessionizer.lineage.fingerprint import (
     DELTA,
     RELEASE,

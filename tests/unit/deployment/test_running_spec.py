@@ -20,8 +20,8 @@ from sessionizer.deployment.running_spec import (
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile

@@ -10,8 +10,7 @@ import yaml
 
 from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, Checkout, SpecDiff, new_migrations
 from sessionizer.errors import UnknownStream
-from sessionizer.lineage.code_digest import code_digest
-from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK
+from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK, code_digest
 from support.places import REPOSITORY
 from support.streams.stage import clicks_spec
 

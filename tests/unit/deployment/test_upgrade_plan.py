@@ -12,7 +12,7 @@ from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeReque
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.lineage.fingerprint import SPARK
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sessionizer.home.home_identity import (
 )
 from sessionizer.home.roots import folder_at
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.data_owner import require_own_home
+from sessionizer.lineage.active import require_own_home
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from sessionizer.home.local_files import close_to_others, make_private
 from sessionizer.home.record_file import have_folder
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import make_lineage
-from sessionizer.state.savepoints.marker_files import SavepointFailure, write_data_record
+from sessionizer.state.savepoints.listing import SavepointFailure, write_data_record
 from support.places import opened
 
 if TYPE_CHECKING:

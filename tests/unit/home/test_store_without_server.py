@@ -39,10 +39,9 @@ from sessionizer.home.roots import folder_at, uri_of
 from sessionizer.home.stream_home import SavepointHome
 from sessionizer.spark.history.history_rows import find_in_folder, state_at
 from sessionizer.spark.sinks.table_check import ChangeWatch, TableCheck
-from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import list_savepoints, savepoint_of
+from sessionizer.state.savepoints.listing import list_savepoints, read_use_mark, readers_of, savepoint_of
 from sessionizer.state.savepoints.manifest import read_manifest
-from sessionizer.state.savepoints.marker_files import read_use_mark, readers_of
+from sessionizer.state.savepoints.verification import digest_files
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

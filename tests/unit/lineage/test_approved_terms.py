@@ -9,11 +9,10 @@ import pytest
 
 from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.lineage.canary.judge import CanaryTerms
-from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
-from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, UnreadPart
-from sessionizer.state.restores import restore_plan
-from sessionizer.state.seeds import seed_plan
-from sessionizer.state.seeds.seed_plan import BEGINNING, HistoryPlace
+from sessionizer.state.commands import restores as restore_plan
+from sessionizer.state.commands import seeds as seed_plan
+from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
+from sessionizer.state.commands.seeds import BEGINNING, HistoryPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionizer.lineage.batch_log import BatchFacts, BatchFigures, lag_behind
 from sessionizer.lineage.canary.canary_record import NOTHING
 from sessionizer.lineage.canary.judge import (
     LAG_SLACK_MS,
@@ -23,7 +24,6 @@ from sessionizer.lineage.canary.judge import (
     describe_wait,
     judge_figures,
 )
-from sessionizer.lineage.figures import BatchFacts, BatchFigures, lag_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

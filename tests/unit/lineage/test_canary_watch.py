@@ -14,7 +14,7 @@ from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.batch_log import KEPT, BatchLog
+from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog, OpenSessions
 from sessionizer.lineage.canary import canary_watch
 from sessionizer.lineage.canary.canary_record import (
     CANARY_FILE,
@@ -27,11 +27,8 @@ from sessionizer.lineage.canary.canary_record import (
 )
 from sessionizer.lineage.canary.canary_watch import CanaryWatch, standing_line
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
-from sessionizer.lineage.figures import BatchFacts, BatchFigures
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.state.lineages.abandoned import find_abandoned_lineages
-from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages
 
 if TYPE_CHECKING:
     from pathlib import Path

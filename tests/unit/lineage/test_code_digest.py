@@ -14,8 +14,14 @@ import pytest
 
 import sessionizer
 from sessionizer.launch.installation import PackageArchive
-from sessionizer.lineage.code_digest import code_digest, deciding_modules, digest_of, normal_form, source_digest
-from sessionizer.lineage.fingerprint import present_fingerprint
+from sessionizer.lineage.fingerprint import (
+    code_digest,
+    deciding_modules,
+    digest_of,
+    normal_form,
+    present_fingerprint,
+    source_digest,
+)
 
 PACKAGE = Path(sessionizer.__file__).parent
 DRIVER = "spark/driver/drive.py"

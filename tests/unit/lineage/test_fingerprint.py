@@ -12,7 +12,6 @@ import pytest
 import sessionizer
 from sessionizer.errors import DamagedFile, EngineChanged
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.code_digest import code_digest
 from sessionizer.lineage.fingerprint import (
     DELTA,
     EARLIER,
@@ -21,6 +20,7 @@ from sessionizer.lineage.fingerprint import (
     RELEASE,
     SPARK,
     Fingerprint,
+    code_digest,
     other_line,
     present_fingerprint,
     read_fingerprint,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.lineage.active import Lineage
-from sessionizer.lineage.batch_log import KEPT, BatchLog
+from sessionizer.lineage.batch_log import KEPT, BatchFacts, BatchFigures, BatchLog
 from sessionizer.lineage.canary.judge import TOLD_FOR_MS, describe_late_backlog
-from sessionizer.lineage.figures import BatchFacts, BatchFigures
 
 if TYPE_CHECKING:
     from pathlib import Path

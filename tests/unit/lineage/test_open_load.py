@@ -17,7 +17,7 @@ from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, Gr
 from sessionizer.core.key_group.cutting import Cuts
 from sessionizer.core.key_group.group_load import AGES, GroupLoad, OpenInGroup, p99, sum_loads
 from sessionizer.core.key_group.measured_load import load_of
-from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.driver.batch_history import group_times
 from sessionizer.spark.sinks.write import BatchCounts
 from support.streams.in_memory_groups import PAYLOAD, Group, event_table

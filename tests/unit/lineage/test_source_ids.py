@@ -9,7 +9,7 @@ import pytest
 from sessionizer.errors import DamagedFile, SourceReplaced
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.lineage.source_ids import (
+from sessionizer.lineage.kept_spec import (
     SOURCE_IDS_FILE,
     choose_known_ids,
     note_source_ids,

@@ -13,11 +13,17 @@ from sessionizer.control.records.supervision_records import HEALTH_FILE, Health
 from sessionizer.errors import NoWayBack
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
-from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.lineage.canary.canary_record import CANARY_FILE, begin_canary, promote_lineage, read_canary
+from sessionizer.lineage.batch_log import BatchFacts, BatchLog
+from sessionizer.lineage.canary.canary_record import (
+    CANARY_FILE,
+    UnstartedLineage,
+    begin_canary,
+    examine_unstarted,
+    fail_unstarted,
+    promote_lineage,
+    read_canary,
+)
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
-from sessionizer.lineage.canary.unstarted import UnstartedLineage, examine_unstarted, fail_unstarted
-from sessionizer.lineage.figures import BatchFacts
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, undo_in_place, way_back
 
 if TYPE_CHECKING:

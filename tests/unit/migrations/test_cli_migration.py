@@ -10,8 +10,7 @@ import yaml
 
 from sessionizer.errors import InvalidSpec, MigrationRefused, NothingToSave
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
+from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec, read_applied
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.stream_spec.column_types import expression_type
 from sessionizer.stream_spec.decisions import document_of

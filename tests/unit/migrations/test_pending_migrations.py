@@ -19,7 +19,7 @@ from sessionizer.migrations.compiled import (
     list_columns_after,
 )
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations, record_applied
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.decisions import (
     Change,
     changes_between,

@@ -22,9 +22,9 @@ from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.codec import tombstones
 from sessionizer.errors import UnreadableLineage
 from sessionizer.home.json_record import WRITER
-from sessionizer.lineage import checkpoint_record
+from sessionizer.lineage import fingerprint as checkpoint_record
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint_record import (
+from sessionizer.lineage.fingerprint import (
     CHECKPOINT_FORMAT,
     CheckpointRecord,
     record_of,

@@ -21,7 +21,7 @@ from sessionizer.core.wire import codec as wide
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.schema import group_labels
-from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.spark.history.read import FirstBatch
 from sessionizer.spark.query.assembly import GROUP, PUNCTUATION, packer
 from support.streams.in_memory_groups import PAYLOAD, event_row_of, event_rows, event_table, plain_rows, row_of

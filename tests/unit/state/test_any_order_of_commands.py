@@ -16,8 +16,7 @@ from support.histories.model_stream import Command, ModelStream, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.state.lineages.origin import Origin
-    from sessionizer.state.lineages.path import Path
+    from sessionizer.state.lineages.origin import Origin, Path
 
 _DEATHS = st.one_of(st.none(), st.none(), st.integers(0, 12))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.state.lineages.loss_plan import LossPlan
+from sessionizer.state.commands.moves import LossPlan
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
-from sessionizer.state.restores.restore_plan import Replay
+from sessionizer.state.restores.ranges import Replay, replay_of_delta, replay_of_files, replay_of_topic
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

@@ -10,10 +10,10 @@ import pytest
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import InvalidSpec
-from sessionizer.lineage.checkpoint_record import CheckpointRecord
+from sessionizer.lineage.fingerprint import CheckpointRecord
 from sessionizer.lineage.kept_spec import KeptTypes
+from sessionizer.state.commands.moves import Division, plan_rescale
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position
-from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 
 if TYPE_CHECKING:
     from collections.abc import Callable

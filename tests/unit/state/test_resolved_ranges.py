@@ -9,9 +9,17 @@ import pytest
 from sessionizer.checkpoint.file_lists import SeenFile
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.state.restores.record_times import RecordTimes, Span
-from sessionizer.state.restores.resolved_ranges import (
+from sessionizer.state.restores.ranges import (
+    FILES_ALLOWED,
     MOST_FILES,
+    RECORDS_ALLOWED,
+    VERSIONS_ALLOWED,
+    FileNames,
+    FileTimes,
+    RecordTimes,
+    Replay,
+    Span,
+    Versions,
     combine_ranges,
     coming_back_remarks,
     drop_excluded_files,
@@ -19,18 +27,9 @@ from sessionizer.state.restores.resolved_ranges import (
     exclude_records,
     exclude_versions,
     first_whole_version,
+    parse_range,
     records_in_span,
     remarks_on_files,
-)
-from sessionizer.state.restores.restore_plan import Replay
-from sessionizer.state.restores.typed_range import (
-    FILES_ALLOWED,
-    RECORDS_ALLOWED,
-    VERSIONS_ALLOWED,
-    FileNames,
-    FileTimes,
-    Versions,
-    parse_range,
 )
 
 if TYPE_CHECKING:

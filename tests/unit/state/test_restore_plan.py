@@ -10,8 +10,8 @@ import pytest
 from sessionizer.counts import number_is
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.excluded_ranges import ExcludedRange, ExcludedRanges, Records
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan, consequences
+from sessionizer.state.commands.restores import Restore, RestoreDecision, RestorePlan, consequences
+from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
 
 DECISION = RestoreDecision(

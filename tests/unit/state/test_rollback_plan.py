@@ -10,9 +10,9 @@ import pytest
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.state.commands.restores import RollbackPlan
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, way_back
-from sessionizer.state.restores.restore_plan import Replay
-from sessionizer.state.restores.rollback_plan import RollbackPlan
+from sessionizer.state.restores.ranges import Replay
 from sessionizer.state.restores.row_changes import RowsOfTable
 from support.places import opened
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.state.seeds.seed_plan import (
+from sessionizer.state.commands.seeds import (
     BEGINNING,
     NOW,
     SOURCE,

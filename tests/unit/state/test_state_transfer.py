@@ -24,8 +24,14 @@ from sessionizer.lineage.excluded_ranges import (
     read_excluded_ranges,
 )
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, LineageSpec
-from sessionizer.state.lineages.abandoned import find_abandoned_lineages, remove_abandoned, remove_lineage
-from sessionizer.state.lineages.origin import NO_BATCH, ORIGIN_FILE, Origin
+from sessionizer.state.lineages.origin import (
+    NO_BATCH,
+    ORIGIN_FILE,
+    Origin,
+    find_abandoned_lineages,
+    remove_abandoned,
+    remove_lineage,
+)
 from sessionizer.state.lineages.state_transfer import (
     PackedGroup,
     StateTransfer,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.state.lineages.switch_plan import (
+from sessionizer.state.commands.moves import (
     Edge,
     Start,
     SwitchPlan,

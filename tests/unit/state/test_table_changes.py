@@ -13,8 +13,7 @@ from sessionizer.home.data_files import newest_version
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.sinks.table_check import ChangeWatch
-from sessionizer.state.lineages.table_changes import list_changes_after
-from sessionizer.state.lineages.table_changes_record import KEPT, NotifiedChanges, changes_of_active
+from sessionizer.state.lineages.table_changes import KEPT, NotifiedChanges, changes_of_active, list_changes_after
 
 if TYPE_CHECKING:
     from pathlib import Path

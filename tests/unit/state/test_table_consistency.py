@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sessionizer.errors import DataAway, RowsMissing, SessionizerError, StateBehindTables
-from sessionizer.state.lineages.table_consistency import StreamState, TableState, find_inconsistency, unknown_lineages
+from sessionizer.state.lineages.table_changes import StreamState, TableState, find_inconsistency, unknown_lineages
 
 L0, L1, L2 = "20261120T105501-111111", "20261121T105501-3fa9c2", "20261122T105501-222222"
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from upath import UPath
 
-from sessionizer.state.lineages.table_log import TableLog, read_table_log, version_with_batch
+from sessionizer.state.lineages.table_changes import TableLog, read_table_log, version_with_batch
 
 if TYPE_CHECKING:
     from pathlib import Path

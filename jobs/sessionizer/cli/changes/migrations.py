@@ -13,8 +13,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
 from sessionizer.home.names import mint_id
 from sessionizer.lineage.active import require_lineage
-from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
 from sessionizer.migrations.compiled import compile_migrations, describe_migration
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
@@ -117,8 +116,8 @@ def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Mi
 
 def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:
     from sessionizer.home.data_files import remove_tree  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.lineages.migrated_columns import preview_migrations  # noqa: PLC0415
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents  # noqa: PLC0415
-    from sessionizer.spark.state.lineages.migration_preview import preview_migrations  # noqa: PLC0415
     from sessionizer.state.lineages.committed_batch import read_committed_batch  # noqa: PLC0415
 
     say("starting Spark to try the migrations")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.contents import GroupContents
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.retained import RetainedBatch
+    from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
 

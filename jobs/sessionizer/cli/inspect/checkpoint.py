@@ -54,7 +54,7 @@ def inspect_checkpoint(
 
 
 def _count_rows(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
-    from sessionizer.spark.state.foreign_rows import count_store_rows  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.table_rows import count_store_rows  # noqa: PLC0415  fast --help
 
     say("starting Spark to count the rows of the state")
     spark = start_spark("sessionizer checkpoint inspect", master, local_data=local_data)

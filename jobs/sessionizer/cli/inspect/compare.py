@@ -18,7 +18,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store
 from sessionizer.home.names import is_identifier
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import RetainedBatch, find_retained_batch
+from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
 from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
 from sessionizer.state.savepoints.manifest import SavepointKind
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import SavepointHome, StreamHome
-    from sessionizer.spark.state.comparison import Comparison
+    from sessionizer.spark.state.contents_reader import Comparison
     from sessionizer.state.savepoints.manifest import Manifest
 
     Side = RetainedBatch | tuple[SavepointHome, Manifest]
@@ -54,7 +54,7 @@ def compare(  # noqa: PLR0913  one parameter per option
     require_known_stream(where)
     savepoints = savepoints_folder(where, folder)
     sides = [side_of(where, savepoints, each) for each in (before, now)]
-    from sessionizer.spark.state.comparison import compare_states  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
     say(f"starting Spark to compare two states of {stream}")
@@ -96,7 +96,7 @@ def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:
 def open_events(spark: SparkSession, side: Side) -> DataFrame:
     """Return the canonical rows of one side. Evaluate them in ``reading_state``."""
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
-    from sessionizer.spark.state.savepoints.canonical_tables import saved_events  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
 
     if isinstance(side, RetainedBatch):
         return read_open_events(spark, BatchState.of(spark, side).state)

@@ -17,7 +17,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.fleet.lookup.ask import ask_driver
 from sessionizer.fleet.lookup.find import find_event, find_key
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.lineages.committed_batch import find_retained_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

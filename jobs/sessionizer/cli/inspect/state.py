@@ -16,7 +16,7 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_k
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.roots import is_local
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.lineages.committed_batch import find_retained_batch
 
 state = typer.Typer(no_args_is_help=True, help="Look at the open sessions of a stream. Nothing is changed.")
 

@@ -22,8 +22,8 @@ from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 from sessionizer.home.roots import folder_at, is_local
 from sessionizer.inspection.timeline import list_kept_batches
 from sessionizer.lineage.kept_spec import SPEC_FILE
-from sessionizer.state.lineages.retained import find_retained_batch
-from sessionizer.state.lineages.table_log import rows_of_batches
+from sessionizer.state.lineages.committed_batch import find_retained_batch
+from sessionizer.state.lineages.table_changes import rows_of_batches
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.inspection.timeline import KeptBatch
-    from sessionizer.state.lineages.retained import RetainedBatch
+    from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 _TABLES: Final = (SESSIONS, LATE_EVENTS, QUARANTINE)
 _NOTHING: Final = "–"

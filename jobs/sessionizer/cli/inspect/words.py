@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sessionizer.core.key_group.contents import GroupContents, KeyWeight
-    from sessionizer.state.lineages.retained import RetainedBatch
+    from sessionizer.state.lineages.committed_batch import RetainedBatch
 
 NEVER: Final = "never"
 _WIDTH: Final = 200

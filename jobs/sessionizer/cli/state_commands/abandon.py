@@ -20,7 +20,7 @@ from sessionizer.home.clock import moment_text
 from sessionizer.home.control_store import Store
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.names import is_command
-from sessionizer.state.lineages.abandoned import remove_abandoned
+from sessionizer.state.lineages.origin import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
 
 if TYPE_CHECKING:

@@ -32,22 +32,14 @@ from sessionizer.lineage.active import active_lineage, require_lineage
 from sessionizer.lineage.canary.canary_record import promote_lineage
 from sessionizer.lineage.excluded_ranges import read_approved
 from sessionizer.lineage.kept_spec import keep_rescale
-from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.moves import Division, Rescale, Switch, decide_switch, require_switch
+from sessionizer.state.commands.restores import Restore, Rollback, decide_rollback
+from sessionizer.state.commands.seeds import Seed, SeedDecision
 from sessionizer.state.commands.steps import Prove
-from sessionizer.state.commands.switch import Switch
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.upgrades import Apply, Upgrade
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import rollback_of
-from sessionizer.state.lineages.rescale_plan import Division
-from sessionizer.state.lineages.switch_plan import decide_switch, require_switch
-from sessionizer.state.restores.rollback_plan import decide_rollback
-from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
-from sessionizer.state.savepoints.marker_files import keep_from_removal
-from sessionizer.state.seeds.seed_plan import SeedDecision
+from sessionizer.state.savepoints.listing import complete_savepoint, keep_from_removal, list_savepoints
 from sessionizer.stream_spec.decisions import (
     KEY_GROUPS,
     changes_between,

@@ -32,7 +32,7 @@ from sessionizer.fleet.operation_words import (
     waits_for_another,
 )
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.data_owner import require_own_home_of_lineage
+from sessionizer.lineage.active import require_own_home_of_lineage
 from sessionizer.state.preconditions import require_as_planned
 
 if TYPE_CHECKING:

@@ -1,6 +1,10 @@
-"""``canary.json`` of a lineage: the terms of its canary, the baseline that it is compared with, and the outcome.
+"""Records of a canary, and changes of a stream that has not started since.
 
-A promotion is in ``promoted.json``, because a driver or supervisor that judges at that moment replaces ``canary.json``.
+``canary.json`` of a lineage has the terms of its canary, the baseline that it is compared with, and the outcome. A
+promotion is in ``promoted.json``, because a driver or supervisor that judges at that moment replaces ``canary.json``.
+
+A driver counts the ends of drivers in its lineage's canary only if it comes so far. The supervisor judges a lineage
+whose code or spec never started, because it sees every start from outside.
 """
 
 from __future__ import annotations
@@ -9,21 +13,24 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
-from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
+from sessionizer.control.records.supervision_records import HEALTH_FILE
+from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import UNSTAMPED, JsonRecord, Moment
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import active_lineage, examine_active, require_lineage
-from sessionizer.lineage.batch_log import BatchLog
+from sessionizer.lineage.active import active_lineage, examine_active, read_lineage, require_lineage
+from sessionizer.lineage.batch_log import BatchFigures, BatchLog
 from sessionizer.lineage.canary.judge import Baseline, CanaryOutcome, CanaryTerms
-from sessionizer.lineage.figures import BatchFigures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
+
 
 _SETTLED: Final = {CanaryOutcome.PASSED, CanaryOutcome.PROMOTED}
 BY_CANARY: Final = "the canary of lineage "
@@ -187,3 +194,90 @@ def promote_lineage(home: StreamHome, by: str) -> str:
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.PROMOTED), lineage=canary.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} continues with lineage {canary.lineage}, promoted by {by}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnstartedLineage:
+    """The active ``lineage`` of ``stream`` without a batch since a command changed it.
+
+    ``before``: the lineage that a rollback leads to. ``savepoint``: the one made before a change in place.
+    ``rolls_back``: a user approved an automatic rollback with the command. ``starts``: failed starts after which it is
+    due.
+    """
+
+    stream: str
+    lineage: str
+    before: str | None = None
+    savepoint: str | None = None
+    rolls_back: bool = False
+    starts: int = CanaryTerms().drivers
+
+    @property
+    def way_back(self) -> str:
+        """Say how a user returns to the state before. Empty if there is no way."""
+        if self.before is not None:
+            return f"run `sessionizer rollback {self.stream}` to return to lineage {self.before}"
+        if self.savepoint is not None:
+            return f"run `sessionizer restore {self.stream} {self.savepoint}` to return to the state before the change"
+        return ""
+
+
+def examine_unstarted(home: StreamHome) -> UnstartedLineage | None:
+    """Return the active lineage if no batch was made since a command changed it. Never raises."""
+    try:
+        return _read_unstarted(home)
+    except (SessionizerError, OSError):  # the driver's own end, or the next command, reports a damaged record
+        return None
+
+
+def _read_unstarted(home: StreamHome) -> UnstartedLineage | None:
+    active = read_lineage(home)
+    if active is None:
+        return None
+    if BatchLog(home.lineage(active.lineage).batches).has_batches:
+        return _changed_in_place(home, active.lineage)
+    if active.parent is None:
+        return None
+    canary = read_canary(home, active.lineage)
+    if canary is None:
+        return UnstartedLineage(home.name, active.lineage, active.before)
+    before, is_open = canary.course.before, canary.outcome is None
+    rolls_back = is_open and canary.terms.goes_back and before is not None
+    return UnstartedLineage(home.name, active.lineage, before, rolls_back=rolls_back, starts=canary.terms.drivers)
+
+
+def find_change_in_place(home: StreamHome, lineage: str) -> tuple[OperationRecord, str] | None:
+    """Return the newest finished command if it changed ``lineage`` in place, and the savepoint that it made before.
+
+    The id of the savepoint begins with the command's name.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
+    done = [each for each in read_operations(home) if each.outcome is Ending.DONE]
+    newest = done[-1] if done else None
+    if newest is None or not newest.lineage_from == newest.lineage_to == lineage:
+        return None
+    return newest, f"{newest.verb}-{newest.id}"
+
+
+def _changed_in_place(home: StreamHome, lineage: str) -> UnstartedLineage | None:
+    found = find_change_in_place(home, lineage)
+    if found is None:
+        return None
+    change, savepoint = found
+    health = HEALTH_FILE.of(home).read()
+    if health is not None and health.worked_at > change.step_at:
+        return None
+    return UnstartedLineage(home.name, lineage, savepoint=savepoint)
+
+
+def fail_unstarted(home: StreamHome, lineage: str, reason: str) -> None:
+    """Fail the open canary of the active ``lineage``, so that the next driver rolls back. Idempotent.
+
+    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    """
+    canary = canary_of_active(home)
+    if canary is None or canary.lineage != lineage or canary.outcome is not None:
+        return  # a user promoted or left it meanwhile
+    write_canary(home, canary.decided(CanaryOutcome.FAILED, reason))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(CanaryOutcome.FAILED), text=reason, lineage=lineage))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from sessionizer.causes.cause import Cause
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.batch_log import BatchFigures
     from sessionizer.lineage.canary.canary_record import CanaryRecord
-    from sessionizer.lineage.figures import BatchFigures
 
 _LINE_LIMIT = 200
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sessionizer.lineage.active import Lineage
-    from sessionizer.lineage.figures import BatchFigures
+    from sessionizer.lineage.batch_log import BatchFigures
 
 BATCHES: Final = 5
 """Batches of a canary, unless the user gives a number."""

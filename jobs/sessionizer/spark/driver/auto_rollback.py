@@ -18,12 +18,12 @@ from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.canary.canary_record import BY_CANARY, canary_of_active, read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
-from sessionizer.lineage.checkpoint_record import require_data_here
+from sessionizer.lineage.fingerprint import require_data_here
 from sessionizer.spark.driver.heartbeat_writer import HeartbeatWriter
 from sessionizer.spark.failures.query_failure import is_transient_failure
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.commands.restores import RollbackRunner
-from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.core.key_group.group_load import GroupLoad
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.open_sessions import OpenSessions
+    from sessionizer.lineage.batch_log import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
 
 

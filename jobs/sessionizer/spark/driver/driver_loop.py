@@ -29,13 +29,20 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.local_files import Reserve
 from sessionizer.home.roots import is_local
 from sessionizer.launch.driver_environment import PLAIN_SPARK, plain
-from sessionizer.lineage.active import active_lineage, require_no_history
+from sessionizer.lineage.active import (
+    DRAINED_FILE,
+    active_lineage,
+    begin_drain,
+    claim_data,
+    end_drain,
+    require_no_history,
+    require_not_drained,
+    require_own_data,
+    require_own_home,
+)
 from sessionizer.lineage.canary.canary_watch import CanaryWatch
-from sessionizer.lineage.checkpoint_record import require_checkpoint, require_readable_lineage
-from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home
-from sessionizer.lineage.drained import DRAINED_FILE, begin_drain, end_drain, require_not_drained
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
-from sessionizer.lineage.fingerprint import require_same_engine
+from sessionizer.lineage.fingerprint import require_checkpoint, require_readable_lineage, require_same_engine
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.batch_files import require_folder
 from sessionizer.spark.driver.executors import words_of_this_jvm

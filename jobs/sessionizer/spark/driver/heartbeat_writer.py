@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.driver_records import PartitionPosition
     from sessionizer.control.status.batch_progress import BatchObservation
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.open_sessions import OpenSessions
+    from sessionizer.lineage.batch_log import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
 
 

@@ -13,11 +13,9 @@ from sessionizer.deployment.running_spec import note_spec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.launch.driver_environment import is_local_master
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.lineage.batch_log import BatchLog, table_key
-from sessionizer.lineage.figures import BatchFacts, lag_behind
+from sessionizer.lineage.batch_log import BatchFacts, BatchLog, OpenSessions, lag_behind, table_key
 from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, read_fingerprint, write_fingerprint
-from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.source_ids import note_source_ids
+from sessionizer.lineage.kept_spec import note_source_ids
 from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.driver.executors import require_fit_executors, start_python_workers
 from sessionizer.spark.failures.query_failure import columns_changed

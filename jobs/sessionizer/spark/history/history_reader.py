@@ -25,9 +25,8 @@ from sessionizer.lineage.kept_spec import KeptTypes
 from sessionizer.spark.history.history_rows import FIELD, HistoryPosition, read_history_rows, read_to_now
 from sessionizer.spark.history.read import FirstBatch, client_timeouts, look, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
-from sessionizer.spark.state.emitted_rows import count_by_kind
-from sessionizer.spark.state.open_events import open_payload
-from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, HistoryFigures
+from sessionizer.spark.state.open_events import count_by_kind, open_payload
+from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, HistoryFigures
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.read import SourceFigures
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.seeds.seed_plan import SeedDecision
+    from sessionizer.state.commands.seeds import SeedDecision
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _TAKEN = "taken"

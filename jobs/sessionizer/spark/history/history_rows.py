@@ -23,9 +23,9 @@ from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import JavaError, java_message
-from sessionizer.spark.state.foreign_rows import parts_of, state_format
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, PASSWORD, SOURCE, HistoryPlace, url_without_secret
+from sessionizer.spark.state.restores.table_rows import parts_of, state_format
+from sessionizer.state.commands.seeds import CHECKPOINT, DATABASE, PASSWORD, SOURCE, HistoryPlace, url_without_secret
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:

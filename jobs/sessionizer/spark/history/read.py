@@ -33,7 +33,7 @@ from sessionizer.spark.query.processor import Output
 from sessionizer.spark.sinks.examine import types_of_measures
 from sessionizer.spark.sinks.measures import GuardedAggregates, add_measures
 from sessionizer.spark.sinks.write import unpack
-from sessionizer.spark.state.emitted_rows import select_open_events, tabulate_output
+from sessionizer.spark.state.open_events import select_open_events, tabulate_output
 from sessionizer.stream_spec.document.names import SESSION_FACTS
 
 if TYPE_CHECKING:

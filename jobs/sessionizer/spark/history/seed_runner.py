@@ -30,16 +30,14 @@ from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import have_tables
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.emitted_rows import select_open_events
-from sessionizer.spark.state.open_events import open_event_schema
+from sessionizer.spark.state.open_events import open_event_schema, select_open_events
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.state.commands.command import Plan
-from sessionizer.state.commands.seed import Seed
+from sessionizer.state.commands.seeds import Seed, SeedPlan
 from sessionizer.state.commands.steps import KeepTypes, ReadHistory, WriteFinishedSessions
 from sessionizer.state.lineages.origin import Origin, origins_of
 from sessionizer.state.lineages.state_transfer import StateTransfer, settle
 from sessionizer.state.restores.row_changes import deletion_of_all, streamed_tables
-from sessionizer.state.seeds.seed_plan import SeedPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +47,8 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.history_reader import HistoryReader, HistoryResults
+    from sessionizer.state.commands.seeds import SeedDecision
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
-    from sessionizer.state.seeds.seed_plan import SeedDecision
 
 _SEED_BATCH: Final = 0
 

@@ -12,7 +12,7 @@ from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import QueryFailed
 from sessionizer.home.roots import resolve_place
 from sessionizer.launch.driver_environment import plain
-from sessionizer.lineage.source_ids import choose_known_ids, read_source_ids, require_same_source
+from sessionizer.lineage.kept_spec import choose_known_ids, read_source_ids, require_same_source
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.internals.delta_log import column_ids, table_id

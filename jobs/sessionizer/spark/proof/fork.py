@@ -35,8 +35,7 @@ from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.measures import GuardedAggregates
 from sessionizer.spark.sinks.tables import ensure_tables
 from sessionizer.spark.sinks.write import Sinks
-from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
-from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.migrated_events import DECIDED, MigratedEvents, payload_so_far
 from sessionizer.spark.state.lineages.new_lineage import NewLineage
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import Origin

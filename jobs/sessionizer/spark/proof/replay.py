@@ -19,10 +19,9 @@ from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError
 from sessionizer.home.names import STREAMED
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.applied_migrations import waiting_migrations
-from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.excluded_ranges import file_position
-from sessionizer.lineage.kept_spec import SPEC_FILE
+from sessionizer.lineage.fingerprint import require_readable_lineage
+from sessionizer.lineage.kept_spec import SPEC_FILE, waiting_migrations
 from sessionizer.spark.failures.query_failure import classify_failure
 from sessionizer.spark.ingest.file_source.folder_watch import sizes_of
 from sessionizer.spark.ingest.source import SourceMemory

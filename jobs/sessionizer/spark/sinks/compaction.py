@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.state.compaction.plan import OwnedTable
-    from sessionizer.state.compaction.retention import Retention
+    from sessionizer.state.compaction.plan import OwnedTable, Retention
 
 FILE_BYTES: Final = 256 * 1024**2
 """Bytes of a full file. A command that deletes rows writes whole files anew, so Delta's default of 1 GiB is much."""

@@ -29,11 +29,18 @@ from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.recorded_rows import accept_rows, has_recorded_rows, read_recorded_rows
-from sessionizer.state.lineages.table_changes import list_changes_after
-from sessionizer.state.lineages.table_changes_record import NotifiedChanges
-from sessionizer.state.lineages.table_consistency import StreamState, TableState, find_inconsistency, unknown_lineages
-from sessionizer.state.lineages.table_log import read_table_log
+from sessionizer.state.lineages.table_changes import (
+    NotifiedChanges,
+    StreamState,
+    TableState,
+    accept_rows,
+    find_inconsistency,
+    has_recorded_rows,
+    list_changes_after,
+    read_recorded_rows,
+    read_table_log,
+    unknown_lineages,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -27,7 +27,7 @@ from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import JavaError, java_message
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.sinks.table_shapes import lacks, require_fit
-from sessionizer.state.lineages.recorded_rows import has_recorded_rows
+from sessionizer.state.lineages.table_changes import has_recorded_rows
 from sessionizer.stream_spec.document.names import catalog_names
 
 if TYPE_CHECKING:

@@ -1,11 +1,13 @@
-"""The state of a committed batch as rows: open events by ``core.wire.canonical``, and the clients' changed timeouts.
+"""Open events of a committed batch, in Spark: read from the state, from logs of groups, or from emitted rows.
 
 Spark's own reader of states says what each variable held after the batch. A lineage of ours has one operator, whose
-variables ``query.processor`` describes.
+variables ``query.processor`` describes. A lineage with as many key groups takes the logs over as they are. For another
+number the events in them are packed anew.
 """
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -13,16 +15,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.kept_timeouts import read_kept_timeouts
+from sessionizer.core.wire import rows
 from sessionizer.core.wire.alignment import unite_schemas
 from sessionizer.core.wire.canonical import canonical_schema, read_typed_rows
-from sessionizer.core.wire.codec import decode_log
-from sessionizer.core.wire.rows import REVISION
-from sessionizer.core.wire.schema import event_schema, group_numbers
+from sessionizer.core.wire.codec import decode_log, open_blob
+from sessionizer.core.wire.rows import INITIAL, REVISION
+from sessionizer.core.wire.schema import event_schema, group_labels, group_numbers
 from sessionizer.home.roots import uri_of
 from sessionizer.migrations.graph import bring_to
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -30,7 +34,7 @@ from sessionizer.spark.ingest.kept_types import struct_of
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +42,41 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import KeptTypes
+    from sessionizer.spark.query.processor import Output
     from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.state.lineages.state_transfer import Blobs
+
+
+def tabulate_output(output: Output) -> pa.Table:
+    """Return an output as a table by ``rows.EMITTED``."""
+    columns = {"kind": pa.string(), "key_group": pa.int32(), "row_count": pa.int32(), "blob": pa.binary()}
+    return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))
+
+
+def select_open_events(emitted: DataFrame, shape: pa.Schema) -> DataFrame:
+    """Return the emitted open events, whose columns are those of ``shape``."""
+
+    def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("blob"):
+                found = open_blob(blob.as_buffer()).read_all()
+                yield from (found if found.schema.equals(shape) else found.cast(shape)).to_batches()
+
+    blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
+
+
+def admissions_in(emitted: DataFrame) -> list[str]:
+    """Return the different admissions of emitted open events whose admissions are numbers."""
+    blobs = emitted.where(F.col("kind") == rows.ADMISSIONS).select("blob").distinct().collect()
+    return sorted({text for row in blobs for text in json.loads(bytes(row.blob))})
+
+
+def count_by_kind(emitted: DataFrame) -> dict[str, int]:
+    """Return the number of rows of each kind."""
+    counted = emitted.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
+    return {row["kind"]: row["rows"] for row in counted}
+
 
 ROWS_AT_A_TIME: Final = 65_536
 
@@ -183,3 +221,81 @@ def iterate_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[
     )
     for label, found in groupby(labelled, key=lambda row: row[0]):
         yield label, [blob for _, blob in found]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLog:
+    """The first logs of key groups: ``rows`` of ``rows.INITIAL``, and the expected ``blobs`` of each group."""
+
+    rows: DataFrame
+    blobs: Mapping[int, Blobs]
+
+
+def keep_logs(spark: SparkSession, state: KeptState) -> FirstLog:
+    """Return the blobs of ``state`` as they are. Evaluate it in ``reading_state``."""
+    return FirstLog(log_rows(spark, state), digest_blobs(spark, state))
+
+
+def log_rows(spark: SparkSession, state: KeptState) -> DataFrame:
+    """Return the logs of a state by ``rows.INITIAL``. Evaluate it in ``reading_state``."""
+    return log_blobs(spark, state).mapInArrow(_number_blobs, INITIAL)
+
+
+def digest_blobs(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
+    """Return the SHA-256 of each blob, in order, by the number of each key group that has any.
+
+    Call it in ``reading_state``.
+    """
+    placed = log_blobs(spark, state).select(
+        "label", F.monotonically_increasing_id().alias("place"), F.sha2("blob", 256).alias("digest")
+    )
+    return group_blobs(((row.label, row.place, row.digest) for row in placed.collect()), state.key_groups)
+
+
+def number_groups(rows: DataFrame, key_groups: int) -> DataFrame:
+    """Return rows by ``rows.INITIAL`` with the numbers of their groups in place of the labels.
+
+    The labels follow from the numbers.
+    """
+    numbers = F.create_map(*(F.lit(each) for pair in group_numbers(key_groups).items() for each in pair))
+    return rows.withColumn("key_group", numbers[F.col("key_group")])
+
+
+def label_groups(rows: DataFrame, key_groups: int) -> DataFrame:
+    """Return the input of ``number_groups``: labels in place of numbers."""
+    labels = F.array(*(F.lit(int(label)) for label in group_labels(key_groups)))
+    return rows.withColumn("key_group", F.get(labels, F.col("key_group")))
+
+
+def whole_logs(rows: DataFrame, partitions: int) -> DataFrame:
+    """Return rows by ``rows.INITIAL`` as ``log_blobs`` has them: those of a group together and in order."""
+    spread = rows.repartition(partitions, "key_group").sortWithinPartitions("key_group", "number")
+    return spread.select(F.col("key_group").alias("label"), "blob")
+
+
+def first_log_of(rows: DataFrame, key_groups: int) -> FirstLog:
+    """Return the first logs of groups whose logs are ``rows`` of ``rows.INITIAL``."""
+    placed = rows.select("key_group", "number", F.sha2("blob", 256).alias("digest")).collect()
+    return FirstLog(rows, group_blobs(((row.key_group, row.number, row.digest) for row in placed), key_groups))
+
+
+def log_row(label: int, number: int, of: int, blob: bytes) -> pa.RecordBatch:
+    """Return a blob by ``rows.INITIAL``: the ``number``-th of the ``of`` blobs in the log of a group."""
+    places = [pa.array([each], pa.int32()) for each in (label, number, of)]
+    return pa.record_batch([*places, pa.array([blob], pa.binary())], names=["key_group", "number", "of", "blob"])
+
+
+def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict[int, Blobs]:
+    """Group the digests of blobs, in the order of their places, by the number of the group."""
+    numbers = group_numbers(key_groups)
+    found: dict[int, list[str]] = {}
+    for label, _, digest in sorted(placed):
+        found.setdefault(numbers[label], []).append(digest)
+    return {group: tuple(digests) for group, digests in found.items()}
+
+
+def _number_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the blobs of a partition, with their places in the logs of their groups."""
+    for label, blobs in iterate_logs(batches):
+        for number, blob in enumerate(blobs):
+            yield log_row(label, number, len(blobs), blob)

@@ -1,4 +1,4 @@
-"""Base of the commands that change a stream's state, and the declaration of their options.
+"""Base of the commands that change a stream's state: their options, their canary and their plans.
 
 An option is declared once, as a field of its command. The command line, the form in Airflow, the arguments of the job
 and the operation's record are generated from it.
@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from sessionizer.control.plan_changes import Decided
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.canary.judge import BATCHES, CanaryTerms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sessionizer.control.execution import Step
     from sessionizer.errors import SessionizerError
-    from sessionizer.lineage.canary.judge import CanaryTerms
+
 
 _OPTION: Final = "option"
 
@@ -172,3 +174,41 @@ class Command:
 
 def _lines(text: str) -> Iterator[str]:
     return filter(None, map(str.strip, text.splitlines()))
+
+
+_FLAG: Final = "--canary"
+ROLL_BACK_IF_FAILED: Final = "--roll-back-if-failed"
+
+
+def canary_option() -> Any:  # noqa: ANN401  a field
+    """Declare the number of batches of the canary."""
+    return option(
+        _FLAG,
+        "Batches of the canary",
+        f"number of the new lineage's first batches that are compared with the lineage before. 0: none, else {BATCHES}",
+        default=BATCHES,
+        min=0,
+        max=1000,
+    )
+
+
+def roll_back_option() -> Any:  # noqa: ANN401  a field
+    """Declare the automatic rollback of a lineage that fails its canary."""
+    return option(
+        ROLL_BACK_IF_FAILED,
+        "Roll back if failed",
+        "roll back to the lineage before, without asking, if the new one fails its canary",
+        default=False,
+    )
+
+
+def terms_of(batches: int, *, roll_back_if_failed: bool = False, like_before: bool = True) -> CanaryTerms | None:
+    """Return the terms of a new lineage's canary, or None for no canary. Raises InvalidSpec.
+
+    ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
+    """
+    if batches == 0 and roll_back_if_failed:
+        raise InvalidSpec(_FLAG, batches, f"at least 1, because {ROLL_BACK_IF_FAILED} is given")
+    if batches == 0:
+        return None
+    return CanaryTerms(batches=batches, goes_back=roll_back_if_failed, judges_sessions=like_before)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.state.commands.apply import Apply
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
-from sessionizer.state.commands.seed import Seed
-from sessionizer.state.commands.switch import Switch
-from sessionizer.state.commands.upgrade import Upgrade
+from sessionizer.state.commands.moves import Rescale, Switch
+from sessionizer.state.commands.restores import Restore, Rollback
+from sessionizer.state.commands.seeds import Seed
+from sessionizer.state.commands.upgrades import Apply, Upgrade
 
 if TYPE_CHECKING:
     from sessionizer.state.commands.command import Command

@@ -1,33 +1,176 @@
-"""Plan of a compaction of one stream, without the figures of its tables, and the record of the last one."""
+"""Plan of a compaction: files of tables and checkpoints that are too old or too small. Pure, but for the removal.
+
+A table's file is old once no later version has it, because OPTIMIZE or a command rewrote it. A restore may bring rows
+back from the version that a savepoint names, so all files of that version must still be there. They became old after
+the savepoint's batch began. So the age of that batch is enough.
+
+Of a checkpoint only Spark's files go. The records of a lineage stay, because the path of the active one is made of
+them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
+from sessionizer.checkpoint.names import commit_log
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.home.clock import describe_duration
+from sessionizer.home.clock import HOUR, describe_duration
+from sessionizer.home.data_files import list_entries, list_names, remove_data, remove_tree
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.json_record import JsonRecord, Moment
-from sessionizer.home.names import TABLES
+from sessionizer.home.names import TABLES, is_identifier
 from sessionizer.home.record_file import ControlFile
-from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.data_owner import require_own_data, require_own_home
+from sessionizer.lineage.active import active_lineage, read_lineage, require_own_data, require_own_home
+from sessionizer.lineage.batch_log import BatchLog
 from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.state.compaction.checkpoints import judge_checkpoints
-from sessionizer.state.compaction.retention import Retention, decide_retention, find_needed_versions
-from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.savepoints.listing import list_savepoints
+from sessionizer.state.lineages.origin import find_abandoned_lineages, lineage_before, origins_of
+from sessionizer.state.savepoints.listing import PruningVerdict, list_savepoints
 from sessionizer.state.savepoints.schedule import Judgement, plan_for_scheduled
+from sessionizer.stream_spec.document.names import MILLISECONDS_OF
+from sessionizer.stream_spec.document.stream import WEEK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.pruning import PruningVerdict
+    from sessionizer.state.savepoints.listing import Savepoint
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+LOG_KEPT_MS: Final = 30 * MILLISECONDS_OF["day"]
+"""Time for which Delta keeps a table's log by default. No reader can go to an older version, whatever files remain."""
+CLOCKS_DIFFER_MS: Final = HOUR
+"""Allowance for clocks of machines that differ, and for a batch that is written just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededVersion:
+    """A savepoint ``id`` that needs the files which a table had at ``since`` (epoch ms)."""
+
+    id: str
+    since: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Retention(JsonRecord):
+    """Time in ``hours`` for which old files stay, and the reason. ``is_short``: below the 7 days that Delta checks.
+
+    ``out_of_reach``: savepoints that the log of a table no longer reaches back to.
+    """
+
+    hours: int
+    because: str
+    is_short: bool
+    out_of_reach: tuple[str, ...] = ()
+
+
+def find_needed_versions(savepoints: Iterable[Savepoint]) -> list[NeededVersion]:
+    """Return what each savepoint needs that is complete or being made. The others bring nothing back."""
+    found = []
+    for each in savepoints:
+        if each.is_complete and each.manifest is not None:
+            found.append(NeededVersion(each.id, each.manifest.batch_at))
+        elif each.manifest is None and each.begun is not None:
+            found.append(NeededVersion(each.id, each.begun.at))
+    return found
+
+
+def decide_retention(keep_ms: int, needed: Iterable[NeededVersion], now: int) -> Retention:
+    """Decide for how long old files stay: ``keep_ms``, or longer for the oldest savepoint within reach.
+
+    ``now`` is epoch ms.
+    """
+    listed = sorted(needed, key=lambda each: (each.since, each.id))
+    beyond = tuple(each.id for each in listed if now - each.since > LOG_KEPT_MS)
+    within = next((each for each in listed if each.id not in beyond), None)
+    needs_ms = 0 if within is None else now - within.since + CLOCKS_DIFFER_MS
+    if within is not None and needs_ms > keep_ms:
+        because, kept_ms = f"savepoint {within.id} may bring rows back from then", needs_ms
+    else:
+        because, kept_ms = "compaction.keep", keep_ms
+    return Retention(-(-kept_ms // HOUR), because, kept_ms < WEEK, beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class OldCheckpoint:
+    """A checkpoint of ``lineage`` as a compaction sees it.
+
+    ``needed``: why it must stay, whatever its age. ``newest_at``: when its newest batch began (epoch ms), None if it
+    has none. ``is_cut``: it ran batches, and their commits are gone, because a removal was killed.
+    """
+
+    lineage: str
+    needed: str | None
+    newest_at: int | None
+    is_cut: bool = False
+
+
+def judge_checkpoint(checkpoint: OldCheckpoint, keep_ms: int, now: int) -> PruningVerdict:
+    """Decide whether a checkpoint goes: it is not needed, and its newest batch is older than ``keep_ms``. Pure."""
+    lineage = checkpoint.lineage
+    if checkpoint.needed is not None:
+        return PruningVerdict(lineage, goes=False, because=checkpoint.needed)
+    if checkpoint.newest_at is None:
+        because = "an earlier removal was cut short" if checkpoint.is_cut else "it has no batch"
+        return PruningVerdict(lineage, goes=checkpoint.is_cut, because=because)
+    age = now - checkpoint.newest_at
+    return PruningVerdict(lineage, goes=age > keep_ms, because=f"its newest batch began {describe_duration(age)} ago")
+
+
+def judge_checkpoints(home: StreamHome, keep_ms: int, now: int) -> list[PruningVerdict]:
+    """Decide on the checkpoint of each lineage of the stream. Reads only. Raises DamagedFile, OSError.
+
+    No lineage is judged before one is active.
+    """
+    if read_lineage(home) is None:
+        return []
+    needed = _find_needed(home)
+    found = filter(is_identifier, list_names(home.lineages))
+    return [judge_checkpoint(_old_checkpoint(home, each, needed.get(each)), keep_ms, now) for each in sorted(found)]
+
+
+def remove_checkpoint(home: StreamHome, lineage: str, keep_ms: int, now: int) -> str | None:
+    """Remove Spark's files of ``lineage``, or return why it is needed since the plan was made. Raises OSError.
+
+    The commits go first, the newest first. A rollback compares the newest one, so it never takes half a checkpoint for
+    a whole one. Harmless when repeated.
+    """
+    verdict = judge_checkpoint(_old_checkpoint(home, lineage, _find_needed(home).get(lineage)), keep_ms, now)
+    if not verdict.goes:
+        return verdict.because
+    commits = [each for each in list_entries(commit_log(home.checkpoint(lineage))) if each.name.isdigit()]
+    for commit in sorted(commits, key=lambda each: int(each.name), reverse=True):
+        remove_data(commit)
+    remove_tree(home.lineage(lineage).root)
+    return None
+
+
+def _find_needed(home: StreamHome) -> dict[str, str]:
+    """Return the reason for each lineage whose checkpoint must stay, whatever its age. Raises DamagedFile, OSError."""
+    active = read_lineage(home)
+    found = dict.fromkeys(find_abandoned_lineages(home), "the next command removes it, because a killed one left it")
+    if active is not None:
+        before = lineage_before(home, active.lineage)
+        if before is not None:
+            found[before] = "a rollback returns to it"
+        found[active.lineage] = "it is active"
+    return found
+
+
+def _old_checkpoint(home: StreamHome, lineage: str, needed: str | None) -> OldCheckpoint:
+    checkpoint = home.checkpoint(lineage)
+    newest = read_last_commit(checkpoint)
+    if newest is None:
+        was_run = BatchLog(home.lineage(lineage).batches).has_batches
+        return OldCheckpoint(lineage, needed, None, is_cut=was_run)
+    try:
+        return OldCheckpoint(lineage, needed, read_planned_batch(checkpoint, newest).at_ms)
+    except (OSError, ValueError) as error:
+        return OldCheckpoint(lineage, needed or f"it cannot be read: {error}", None)
 
 
 @dataclass(frozen=True, slots=True)

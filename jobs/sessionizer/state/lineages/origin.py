@@ -1,26 +1,101 @@
-"""``origin.json`` of a lineage: the state that it began with, and whether a rollback is possible.
+"""Origin of a lineage: the state that it began with, its path of batches, the way back, and lineages left half-made.
 
-Written when the lineage is made, before anything else of it.
+A lineage begins after a batch of its parent. So the state of a lineage stands for a path: the oldest lineage up to the
+batch where the next one began, and so on. Every row of a table names its lineage and batch. Each command keeps one
+invariant: when it ends, the tables hold exactly the rows on the path of the active lineage (docs/adr/0136).
+
+``origin.json`` is written when the lineage is made, before anything else of it. No driver reads a lineage that a killed
+command left half-made, and the next command that makes a lineage removes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names
+from sessionizer.home.data_files import list_entries, list_names, remove_tree
 from sessionizer.home.json_record import JsonRecord, Moment
 from sessionizer.home.names import is_identifier
 from sessionizer.home.record_file import LineageFile
-from sessionizer.lineage.active import require_lineage
-from sessionizer.lineage.canary.unstarted import find_change_in_place
-from sessionizer.state.lineages.path import Segment
+from sessionizer.lineage.active import active_lineage, require_lineage
+from sessionizer.lineage.canary.canary_record import find_change_in_place, read_canary
+from sessionizer.lineage.kept_spec import TYPES_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sessionizer.home.stream_home import StreamHome
+
+
+BEFORE_THE_FIRST: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(JsonRecord):
+    """The batches of ``lineage`` up to and with ``until``. None means all of them, also future ones."""
+
+    lineage: str
+    until: int | None = None
+
+    def __str__(self) -> str:
+        """Format the segment for a record."""
+        return self.lineage if self.until is None else f"{self.lineage}:{self.until}"
+
+
+Path: TypeAlias = tuple[Segment, ...]
+"""Oldest lineage first; no lineage occurs twice."""
+
+NO_ROWS: Final[Path] = ()
+"""The path of a stream that begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRange:
+    """The batches of ``lineage`` after ``after``, up to and with ``until``. None means all later ones."""
+
+    lineage: str
+    after: int
+    until: int | None
+
+
+def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None]) -> Path:
+    """Return the path that ends with ``lineage`` after its batch ``until``. None means after its newest batch.
+
+    ``origins``: of every lineage of the stream. A seed takes no batch of its parent over: its path begins with itself.
+    A lineage whose parent has no record, because the home was put back from a backup, notes the path before it.
+    """
+    path = [Segment(lineage, until)]
+    seen = {lineage}
+    origin = origins.get(lineage)
+    while origin is not None and origin.parent is not None and origin.parent not in seen:
+        if origin.batch_id == BEFORE_THE_FIRST:
+            break
+        path.append(Segment(origin.parent, origin.batch_id))
+        seen.add(origin.parent)
+        if origin.parent not in origins:
+            path.extend(reversed(origin.path))
+            break
+        origin = origins[origin.parent]
+    return tuple(reversed(path))
+
+
+def batches_only_on(path: Path, other: Path) -> tuple[BatchRange, ...]:
+    """Return the batches on ``path`` that are not on ``other``, in the order of ``path``."""
+    ends = {segment.lineage: segment for segment in other}
+    found = []
+    for segment in path:
+        beside = ends.get(segment.lineage)
+        if beside is None:
+            found.append(BatchRange(segment.lineage, BEFORE_THE_FIRST, segment.until))
+        elif beside.until is not None and (segment.until is None or segment.until > beside.until):
+            found.append(BatchRange(segment.lineage, beside.until, segment.until))
+    return tuple(found)
+
 
 NO_BATCH: Final = -1
 
@@ -118,3 +193,62 @@ def lineage_before(home: StreamHome, lineage: str) -> str | None:
         return way_back(home, lineage).lineage
     except NoWayBack:
         return None
+
+
+_SEED_BATCH = 0
+
+
+def remove_abandoned(home: StreamHome) -> None:
+    """Remove abandoned lineages, and the results of histories whose seeds are over.
+
+    Only the holder of the lease may, before it makes another lineage. Raises DamagedFile, OSError.
+    """
+    for lineage in find_abandoned_lineages(home):
+        remove_lineage(home, lineage)
+    pending = pending_operation(home)
+    for taken in list_entries(home.seeds):
+        if pending is None or taken.name != pending.id:
+            remove_tree(taken)
+
+
+def find_abandoned_lineages(home: StreamHome) -> list[str]:
+    """Return the lineages that a killed command left half-made and that no driver ever ran.
+
+    They took their state from the lineage that is still active, or have none. Lineages made from a savepoint that never
+    were active count as well, because the savepoint may be of any lineage. Raises DamagedFile, OSError.
+    """
+    active, were_active = active_lineage(home), _were_active(home)
+    found = filter(is_identifier, list_names(home.lineages))
+    return [name for name in found if _is_abandoned(home, name, active, were_active)]
+
+
+def remove_lineage(home: StreamHome, lineage: str) -> None:
+    """Remove all files of ``lineage``. Raises OSError.
+
+    Its folder goes last, because the lineage is found by the folder's name. Its ``origin.json``, which identifies it,
+    goes after Spark's files. So the next command can finish if this one is killed in between.
+    """
+    place = home.lineage(lineage)
+    for folder in (*list_entries(place.root), place.records, place.root):
+        remove_tree(folder)
+
+
+def _were_active(home: StreamHome) -> set[str]:
+    """Return the lineages that an operation left or made active, or that another one began with. There may be more."""
+    moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
+    begun = [origin for origin in origins_of(home).values() if origin is not None]
+    return {lineage for lineage in (*moves, *(name for each in begun for name in (each.parent, each.left))) if lineage}
+
+
+def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_active: Collection[str]) -> bool:
+    if lineage == active:
+        return False
+    origin = ORIGIN_FILE.of(home, lineage).require()
+    if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
+        return read_begun_batch(home.checkpoint(lineage)) is None and TYPES_FILE.of(home, lineage).require() is None
+    canary = read_canary(home, lineage)
+    tried = canary is not None and (canary.outcome is not None or canary.course.drivers)
+    if tried or lineage in were_active:
+        return False  # a user may want to inspect it
+    was_for_now = origin.parent == active or origin.savepoint is not None
+    return was_for_now and (read_begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

@@ -16,8 +16,7 @@ from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json
 from sessionizer.home.record_file import examine_json, write_json
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, NOTHING_EXCLUDED, read_excluded_ranges
-from sessionizer.lineage.kept_spec import TYPES_FILE
-from sessionizer.lineage.source_ids import SOURCE_IDS_FILE
+from sessionizer.lineage.kept_spec import SOURCE_IDS_FILE, TYPES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

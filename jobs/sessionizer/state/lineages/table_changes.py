@@ -1,24 +1,159 @@
-"""Changes of a stream's table that the stream did not make, found in the files of the table's log.
+"""Changes of a stream's tables that the stream did not make, and the consistency of a state with its tables.
 
 Each commit of a batch names its lineage. A command leaves its name and id with the commit. Commits that add and remove
 no rows, as of OPTIMIZE, change nothing.
+
+A table takes each batch of a lineage once and none that is lower than one it has. So a state that is older than its
+tables would make batches that the tables skip, and their sessions would be lost (docs/adr/0123).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.data_files import commit_at, commits_of, read_actions
-from sessionizer.home.json_record import JsonRecord, Moment
+from sessionizer.errors import DataAway, RowsMissing, StateBehindTables
+from sessionizer.home.data_files import (
+    DELTA_LOG,
+    commit_at,
+    commits_of,
+    list_added_files,
+    read_actions,
+    read_data_text,
+    read_transactions,
+)
+from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, require_known_format
+from sessionizer.home.record_file import read_json, write_json
+from sessionizer.lineage.active import examine_active, read_lineage
+from sessionizer.lineage.batch_log import BatchLog, table_key
+from sessionizer.state.lineages.origin import origins_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from sessionizer.home.roots import DataPath
+    from sessionizer.errors import SessionizerError
+    from sessionizer.home.roots import ControlPath, DataPath
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, slots=True)
+class TableLog:
+    """The newest ``version`` of a table, and the newest batch of each lineage that wrote it.
+
+    ``batches`` is None if the files do not tell, because the log was cut and its checkpoint has the rest.
+    """
+
+    version: int
+    batches: Mapping[str, int] | None
+
+
+def read_table_log(table: DataPath) -> TableLog | None:
+    """Read the log of the table at that place, None if there is no table. Raises OSError.
+
+    The checksum beside a commit lists the newest batch of every lineage. Without one, the commits are read back to the
+    first.
+    """
+    commits = commits_of(table)
+    return TableLog(max(commits), _batches(table, commits)) if commits else None
+
+
+def _batches(table: DataPath, commits: Mapping[int, DataPath]) -> dict[str, int] | None:
+    found: dict[str, int] = {}
+    for version in range(max(commits), -1, -1):
+        known = _read_checksum(table / DELTA_LOG / f"{version:020d}.crc")
+        if known is not None:
+            return _newest(found, known)
+        if version not in commits:
+            return None
+        found = _newest(found, read_transactions(read_actions(commits[version])))
+    return found
+
+
+def _read_checksum(checksum: DataPath) -> dict[str, int] | None:
+    """Read the batches from a checksum, None if there is none or it does not list them: none lists very many."""
+    try:
+        listed = json.loads(read_data_text(checksum)).get("setTransactions")
+        return None if listed is None else {str(each["appId"]): int(each["version"]) for each in listed}
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):  # or cut: the commits say the same
+        return None
+
+
+def _newest(found: Mapping[str, int], older: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(found.get(name, -1), older.get(name, -1)) for name in {*found, *older}}
+
+
+def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | None:
+    """Return the newest version of ``table`` without rows of ``lineage`` after ``batch_id``, None if there is no table.
+
+    Looks back no further than to the rows of ``lineage`` up to that batch, or to another lineage's rows before it.
+    """
+    commits = commits_of(table)
+    found = max(commits, default=None)
+    for version in sorted(commits, reverse=True):
+        transactions = read_transactions(read_actions(commits[version]))
+        if transactions.get(lineage, -1) > batch_id:
+            found = version - 1
+        elif transactions:
+            break
+    return found
+
+
+def rows_of_batches(table: DataPath, lineage: str, first: int) -> dict[int, int]:
+    """Return the rows by batch, from ``first`` on, as far back as the log is kept. Raises OSError, ValueError."""
+    rows: dict[int, int] = {}
+    for commit in reversed(commits_of(table).values()):
+        actions = read_actions(commit)
+        batch = read_transactions(actions).get(lineage)
+        if batch is None:
+            continue
+        if batch < first:
+            break
+        rows[batch] = rows.get(batch, 0) + sum(map(_rows, list_added_files(actions)))
+    return rows
+
+
+def _rows(added: Mapping[str, Any]) -> int:
+    """Return the number of rows in a file that the commit adds."""
+    stats = added.get("stats")
+    try:
+        return int(json.loads(stats)["numRecords"]) if stats else 0
+    except (ValueError, TypeError, KeyError):  # Delta needs none
+        return 0
+
+
+def read_recorded_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
+    """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if recorded.
+
+    ``folder``: ``sink.path`` as the spec has it. Raises DamagedFile.
+    """
+    active = read_lineage(home)
+    lineages = [] if active is None else [active.lineage, *([active.parent] if active.parent else [])]
+    found = {lineage: _newest_version(home, lineage, folder, table) for lineage in lineages}
+    return {lineage: batch for lineage, batch in found.items() if batch is not None}
+
+
+def has_recorded_rows(home: StreamHome, folder: str | None, table: str) -> bool:
+    """Whether any lineage of the stream wrote rows to ``table``. Raises DamagedFile, OSError."""
+    return any(_newest_version(home, lineage, folder, table) is not None for lineage in origins_of(home))
+
+
+def accept_rows(home: StreamHome, folder: str | None, tables: Collection[str], unknown: Collection[str]) -> None:
+    """Forget the rows that ``tables`` lack, and accept those of the ``unknown`` lineages. Raises UnwritablePath."""
+    keys = {table_key(folder, table) for table in tables}
+    active = read_lineage(home)
+    for lineage in origins_of(home):
+        log = BatchLog(home.lineage(lineage).batches)
+        if keys & log.written.keys() or (active is not None and lineage == active.lineage):
+            log.accept(keys, unknown)
+
+
+def _newest_version(home: StreamHome, lineage: str, folder: str | None, table: str) -> int | None:
+    return BatchLog(home.lineage(lineage).batches).written.get(table_key(folder, table))
+
 
 _OPERATION: Final = "operation-"
 """Start of the application id under which a command of ours brings rows back."""
@@ -76,3 +211,108 @@ def _change(
 
 def _changes_rows(action: Mapping[str, Any]) -> bool:
     return any(bool(action.get(kind, {}).get("dataChange")) for kind in ("add", "remove"))
+
+
+KEPT: Final = 5
+"""Changes that are kept for `status`."""
+_LOOKED, _CHANGES = "looked", "changes"
+
+
+class NotifiedChanges:
+    """Foreign changes that the driver saves, so that the next one reports only later changes."""
+
+    def __init__(self, file: ControlPath) -> None:
+        """Read the file. One that cannot be read counts as none. Raises DamagedFile for a file of a newer release."""
+        self._file = file
+        kept = read_json(file) or {}
+        require_known_format(file, kept)
+        try:
+            self._looked = {str(place): int(version) for place, version in kept.get(_LOOKED, {}).items()}
+            self._changes = tuple(TableChange.from_json(change) for change in kept.get(_CHANGES, []))
+        except (AttributeError, TypeError, ValueError):
+            self._looked, self._changes = {}, ()
+
+    @property
+    def changes(self) -> tuple[TableChange, ...]:
+        """The newest changes, oldest first."""
+        return self._changes
+
+    def looked(self, table: str) -> int | None:
+        """Return the version up to which the table at that place was checked, None for a new table."""
+        return self._looked.get(table)
+
+    def note(self, looked: Mapping[str, int], changes: list[TableChange]) -> None:
+        """Note how far the tables were looked at, and the changes found. Raises UnwritablePath, DiskFull."""
+        if not changes and self._looked.items() >= looked.items():
+            return
+        self._looked.update(looked)
+        self._changes = (*self._changes, *changes)[-KEPT:]
+        told = {_LOOKED: self._looked, _CHANGES: [change.to_json() for change in self._changes]}
+        write_json(self._file, add_stamp(told), durable=False)
+
+
+def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:
+    """Read the foreign changes in the active lineage's tables for a command that only reads. Never raises."""
+    told = examine_active(home, lambda home, lineage: NotifiedChanges(home.lineage(lineage).table_changes))
+    return told.changes if told else ()
+
+
+_LINEAGE: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
+"""An id of ours: other programs may append by names of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """The state that a driver would resume from.
+
+    ``begun``: the newest batch whose input is settled. It may run again, with the same rows. ``committed``: the newest
+    that is over. ``known``: every lineage that this home knows, or that a user accepted.
+    """
+
+    stream: str
+    lineage: str
+    begun: int | None
+    committed: int | None
+    known: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table as found, and the records about it.
+
+    ``batches``: the newest of each lineage, None where there is no table. ``written``: the newest batch of each lineage
+    that noted rows for it.
+    """
+
+    name: str
+    location: str
+    batches: Mapping[str, int] | None
+    written: Mapping[str, int]
+
+
+def find_inconsistency(state: StreamState, table: TableState) -> SessionizerError | None:
+    """Return the reason why the lineage of ``state`` cannot go on with ``table``, None if it can."""
+    if table.batches is None:
+        return DataAway(state.stream, f"the table {table.name}", table.location) if table.written else None
+    newest, begun = table.batches.get(state.lineage, -1), -1 if state.begun is None else state.begun
+    if newest > begun:
+        return StateBehindTables(state.stream, table.location, state.lineage, newest, begun)
+    return _missing_rows(state, table, table.batches)
+
+
+def unknown_lineages(state: StreamState, table: TableState) -> list[str]:
+    """Return the lineages that wrote ``table`` after the one of ``state`` began, and that this home does not know.
+
+    Older ones are of a stream that had the table before a user changed its owner.
+    """
+    found = sorted(table.batches or ())
+    return [name for name in found if _LINEAGE.fullmatch(name) and name > state.lineage and name not in state.known]
+
+
+def _missing_rows(state: StreamState, table: TableState, batches: Mapping[str, int]) -> RowsMissing | None:
+    for lineage, batch in table.written.items():
+        # the batch that is not over is run again
+        is_over = lineage != state.lineage or (state.committed is not None and batch <= state.committed)
+        if is_over and batches.get(lineage, -1) < batch:
+            return RowsMissing(state.stream, table.location, lineage, batch, batches.get(lineage))
+    return None

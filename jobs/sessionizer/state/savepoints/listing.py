@@ -1,23 +1,246 @@
-"""List of the savepoints in a folder, complete or not, each with its state."""
+"""Savepoints of a stream: their list, the markers beside them, and their removal.
+
+One complete savepoint of each kind always stays. Each one also stays that a lineage started from, that a process reads,
+or that an operation still needs. Those that were never completed go unless they are being made.
+
+A removal has two phases: each is condemned, so that no process begins to read it, then its files go. A process that is
+killed in between leaves a condemned one, or one without a manifest. The next removal finishes either.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.control.records.process_records import is_alive
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.process_records import ProcessIdentity, is_alive, this_process
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
-from sessionizer.home.data_files import data_exists, is_folder, list_entries
-from sessionizer.home.names import is_identifier
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import (
+    data_exists,
+    examine_data_json,
+    is_folder,
+    list_entries,
+    make_private_data,
+    publish_json,
+    remove_data,
+    remove_tree,
+    translate_refusal,
+)
+from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, unknown_format
+from sessionizer.home.local_files import unwritable
+from sessionizer.home.names import is_identifier, mint_id
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import SavepointHome
-from sessionizer.state.savepoints.manifest import Manifest, SavepointKind, read_manifest
-from sessionizer.state.savepoints.marker_files import read_failure, read_use_mark
-from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, judge_state
+from sessionizer.state.lineages.origin import list_beginnings
+from sessionizer.state.savepoints.manifest import (
+    Evidence,
+    Manifest,
+    SavepointKind,
+    SavepointState,
+    is_at_work,
+    judge_state,
+    read_manifest,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
     from sessionizer.home.roots import DataPath
-    from sessionizer.state.savepoints.marker_files import SavepointFailure, UseMark
+    from sessionizer.home.stream_home import StreamHome
+
+
+LEAST_KEPT: Final = 1
+"""Fewest complete savepoints of each kind that stay."""
+STARTED_FROM: Final = "a lineage started from it"
+BEING_READ: Final = "somebody reads it"
+GONE_ON_WITH: Final = "an operation that is not over needs it"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A savepoint as pruning sees it. ``at``: when it was completed or begun (epoch ms), None if unknown.
+
+    ``kind``: of a complete one.
+    """
+
+    id: str
+    state: SavepointState
+    at: int | None
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A limit: complete ones stay while among the newest ``count`` of their kind, or younger than ``age_ms``."""
+
+    count: int
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruningVerdict:
+    """The decision on savepoint ``id``: whether it ``goes``, and the reason."""
+
+    id: str
+    goes: bool
+    because: str
+
+
+def pruning_plan(
+    candidates: Sequence[Candidate],
+    origins: Collection[str],
+    in_use: Collection[str],
+    policy: Policy,
+    now: int,
+    *,
+    begun: Collection[str] = (),
+) -> list[PruningVerdict]:
+    """Decide on each savepoint, in their order.
+
+    ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
+    unfinished operation, which may have taken rows already and reads them again when it is resumed.
+    """
+    rank = _ranks(candidates)
+    needed = {
+        **dict.fromkeys(origins, STARTED_FROM),
+        **dict.fromkeys(begun, GONE_ON_WITH),
+        **dict.fromkeys(in_use, BEING_READ),
+    }
+    return [_verdict(each, rank.get(each.id), needed.get(each.id), policy, now) for each in candidates]
+
+
+def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """Return the place of each complete one among those of its kind, the newest first."""
+    found: dict[str, int] = {}
+    of_kind = Counter[str]()
+    for each in sorted(candidates, key=lambda candidate: (-(candidate.at or 0), candidate.id)):
+        if each.state is SavepointState.COMPLETE:
+            found[each.id] = of_kind[each.kind]
+            of_kind[each.kind] += 1
+    return found
+
+
+def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> PruningVerdict:
+    """Decide on a savepoint. ``rank``: of a complete one, from 0.
+
+    ``needed``: why it must stay, whatever the policy says.
+    """
+    if candidate.state is SavepointState.MAKING:
+        kept: str | None = "it is being made"
+    else:
+        kept = needed or _kept_by_policy(candidate, rank, policy, now)
+    if kept is not None:
+        return PruningVerdict(candidate.id, goes=False, because=kept)
+    old = f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"
+    return PruningVerdict(candidate.id, goes=True, because=old)
+
+
+def _kept_by_policy(candidate: Candidate, rank: int | None, policy: Policy, now: int) -> str | None:
+    if rank is None:
+        return None
+    if rank < max(policy.count, LEAST_KEPT):
+        return f"it is number {rank + 1} of the newest"
+    if candidate.at is None or now - candidate.at < policy.age_ms:
+        return "it is young"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class UseMark(JsonRecord):
+    """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: as the user gave it."""
+
+    at: Moment
+    why: str
+    pid: int
+    host: str
+    process_started: int | None = None
+    boot_id: str | None = None
+    pid_namespace: str | None = None
+
+    @classmethod
+    def now(cls, why: str) -> Self:
+        """Describe this process."""
+        us = this_process()
+        return cls(epoch_ms(), why, us.pid, us.host, us.started, us.boot_id, us.namespace)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """Identity of the process."""
+        return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFailure(JsonRecord):
+    """The cause why a savepoint was not completed."""
+
+    at: Moment
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalMark(JsonRecord):
+    """A savepoint that is being removed since ``at`` (epoch ms)."""
+
+    at: Moment
+
+
+def write_data_record(path: DataPath, record: JsonRecord) -> None:
+    """Write ``record`` with its format and its writer, and make its folder.
+
+    Raises ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
+    """
+    try:
+        make_private_data(path.parent)
+    except OSError as error:
+        raise translate_refusal(path.parent, "a savepoint", error) from error
+    publish_json(path, add_stamp(record.to_json(), record.FORMAT))
+
+
+def read_use_mark(path: DataPath) -> UseMark | None:
+    """Read the process that makes or reads the savepoint, None if the file is absent or damaged."""
+    value = examine_data_json(path).value
+    if value is None or unknown_format(value) is not None:
+        return None
+    try:
+        return UseMark.from_json(value)
+    except ValueError:
+        return None
+
+
+def read_failure(home: SavepointHome) -> SavepointFailure | None:
+    """Read the cause of a failure, None if none is recorded."""
+    value = examine_data_json(home.failed).value
+    return (
+        None
+        if value is None
+        else SavepointFailure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
+    )
+
+
+def readers_of(home: SavepointHome) -> list[UseMark]:
+    """Return the processes that marked themselves as readers. Some may be dead by now. Raises OSError."""
+    found = (read_use_mark(file) for file in list_entries(home.readers))
+    return [each for each in found if each is not None]
+
+
+@contextmanager
+def keep_from_removal(home: SavepointHome, why: str) -> Iterator[None]:
+    """Keep the savepoint from being removed during the block. Raises UnusableSavepoint if a removal has begun.
+
+    The reader writes its mark first and looks for a removal afterwards. The remover does it the other way round. So one
+    of the two sees the other, whatever the moment.
+    """
+    mark = home.reader(mint_id(epoch_ms()))
+    write_data_record(mark, UseMark.now(why))
+    try:
+        if data_exists(home.condemned):
+            raise UnusableSavepoint(home.id, "it is being removed")
+        yield
+    finally:
+        remove_data(mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +322,74 @@ def examine_savepoint(home: SavepointHome, now: int) -> Savepoint:
 
 def _said(failure: SavepointFailure | None) -> str | None:
     return failure.cause if failure else None
+
+
+def plan_removal(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[PruningVerdict]:
+    """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
+    candidates, origins = [candidate(each) for each in savepoints], list_beginnings(home)
+    return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
+
+
+def newest_that_stay(
+    savepoints: Sequence[Savepoint], verdicts: Sequence[PruningVerdict]
+) -> list[tuple[SavepointHome, Manifest]]:
+    """Return the newest remaining savepoint of each kind that loses one. The oldest come first."""
+    goes = {verdict.id: verdict.goes for verdict in verdicts}
+    going = {each.kind for each in savepoints if goes[each.id]}
+    staying = [each for each in savepoints if not goes[each.id]]
+    newest = {each.kind: (each.home, each.manifest) for each in staying if each.is_complete and each.manifest}
+    return [each for kind, each in newest.items() if kind in going]
+
+
+def candidate(savepoint: Savepoint) -> Candidate:
+    """Describe a savepoint for pruning."""
+    return Candidate(savepoint.id, savepoint.state, savepoint.at, savepoint.kind or "")
+
+
+def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
+    """Return the savepoints that a living process reads, or one that may live. Raises OSError."""
+    return {each.id for each in savepoints if any(_is_working(reader, now) for reader in readers_of(each.home))}
+
+
+def remove(home: SavepointHome, stream: StreamHome) -> str | None:
+    """Remove the savepoint, or return why it is needed since the plan was made. Harmless when repeated.
+
+    Raises UnwritablePath.
+    """
+    write_data_record(home.condemned, RemovalMark(epoch_ms()))
+    needed = _find_need(home, stream)
+    try:
+        if needed is not None:
+            remove_data(home.condemned)
+            return needed
+        remove_data(home.manifest)
+        remove_tree(home.root)
+    except OSError as error:
+        raise unwritable(uri_of(home.root), "a savepoint that is to be removed", error) from error
+    return None
+
+
+def _find_need(home: SavepointHome, stream: StreamHome) -> str | None:
+    """Say why the savepoint is needed. Asked after it was condemned, because later readers see that mark."""
+    now = epoch_ms()
+    if any(_is_working(reader, now) for reader in readers_of(home)):
+        return BEING_READ
+    if home.id in list_beginnings(stream):
+        return STARTED_FROM
+    if home.id in _gone_on_with(stream):
+        return GONE_ON_WITH
+    begun = read_use_mark(home.begun)
+    is_over = data_exists(home.manifest) or data_exists(home.failed)
+    if not is_over and begun is not None and _is_working(begun, now):
+        return f"it is {SavepointState.MAKING}"
+    return None
+
+
+def _gone_on_with(stream: StreamHome) -> set[str]:
+    """Return the savepoint of the unfinished operation, if it has any. Raises DamagedFile, ControlUnreachable."""
+    pending = pending_operation(stream)
+    return {pending.savepoint} if pending is not None and pending.savepoint else set()
+
+
+def _is_working(engaged: UseMark, now: int) -> bool:
+    return is_at_work(is_alive(engaged.process), engaged.at, now)

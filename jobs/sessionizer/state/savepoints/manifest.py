@@ -1,4 +1,6 @@
-"""``manifest.json`` of a savepoint: its origin, its content, and the proof of both.
+"""Manifest of a savepoint: its contents, written last, and the state that it was made of.
+
+``manifest.json`` of a savepoint: its origin, its content, and the proof of both.
 
 It is written last. Its own content is covered by a SHA-256, and each file of the savepoint by another. So a reader can
 tell years later whether it is unchanged.
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import DamagedFile
+from sessionizer.home.clock import HOUR
 from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.json_record import JsonRecord, Moment, add_stamp, json_digest, require_known_format
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.committed_batch import Position
-from sessionizer.state.lineages.path import Segment
+from sessionizer.state.lineages.origin import Segment
 from sessionizer.stream_spec.decisions import Change, Document, changes_between, leaves, list_decisions
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -27,6 +30,56 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+UNSEEN_FOR_MS: Final = 6 * HOUR
+"""A process of another machine counts as at work for this long, because it cannot be checked from here."""
+
+
+class SavepointState(StrEnum):
+    """State of a savepoint. A stream can resume only from a complete one."""
+
+    COMPLETE = "complete"
+    MAKING = "being made"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+    """The process that made it was killed."""
+    DAMAGED = "damaged"
+    """Its manifest cannot be read, or is not as it was written."""
+    REMOVING = "being removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Facts about a savepoint. ``manifest``: whether it is sound, None if there is none.
+
+    ``begun_at``: epoch ms, None if unknown. ``maker_lives``: None if that cannot be told from here.
+    """
+
+    manifest: bool | None
+    failed: bool
+    condemned: bool
+    begun_at: int | None
+    maker_lives: bool | None
+
+
+def judge_state(evidence: Evidence, now: int) -> SavepointState:
+    """Return the state of the savepoint at ``now`` (epoch ms)."""
+    if evidence.condemned:
+        return SavepointState.REMOVING
+    if evidence.manifest is not None:
+        return SavepointState.COMPLETE if evidence.manifest else SavepointState.DAMAGED
+    if evidence.failed:
+        return SavepointState.FAILED
+    at_work = is_at_work(evidence.maker_lives, evidence.begun_at, now)
+    return SavepointState.MAKING if at_work else SavepointState.ABANDONED
+
+
+def is_at_work(lives: bool | None, since: int | None, now: int) -> bool:  # noqa: FBT001  an answer of is_alive
+    """Whether a process that ``lives`` (None: unknown) and began at ``since`` must be taken to be at work still."""
+    if lives is None:
+        return since is not None and now - since < UNSEEN_FOR_MS
+    return lives
 
 
 FORMAT: Final = 1

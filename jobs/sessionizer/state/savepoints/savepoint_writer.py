@@ -1,4 +1,10 @@
-"""Writer of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
+"""Writing of a savepoint, canonical or native: its folder, its files, then its manifest.
+
+Native savepoints: the files of one committed batch, for the same line of Spark and the same key groups.
+
+No Spark runs: they are quick to make and to start from, and of no use to another release. A savepoint for long keeping
+is canonical.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +13,43 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.checkpoint.batch_logs import list_committed_batches
+from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import BatchOutrun, SessionizerError, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import data_exists, is_folder, remove_tree
+from sessionizer.home.data_files import (
+    data_exists,
+    files_below,
+    is_folder,
+    make_data_folder,
+    relative_name,
+    remove_tree,
+)
 from sessionizer.home.local_files import first_line, unwritable
 from sessionizer.home.names import mint_id
-from sessionizer.home.roots import folder_at, uri_of
-from sessionizer.home.stream_home import SavepointHome
+from sessionizer.home.roots import add_scheme, folder_at, uri_of
+from sessionizer.home.stream_home import CHECKPOINT, SavepointHome
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.excluded_ranges import read_excluded_ranges
 from sessionizer.lineage.fingerprint import present_fingerprint
-from sessionizer.lineage.kept_spec import sink_folders
-from sessionizer.lineage.source_ids import read_source_ids
-from sessionizer.state.lineages.origin import origins_of
-from sessionizer.state.lineages.path import path_to
-from sessionizer.state.lineages.table_log import version_with_batch
-from sessionizer.state.savepoints.data_digest import data_files
-from sessionizer.state.savepoints.listing import examine_savepoint
+from sessionizer.lineage.kept_spec import read_applied, read_source_ids, sink_folders
+from sessionizer.state.lineages.committed_batch import FILES, require_unchanged
+from sessionizer.state.lineages.origin import origins_of, path_to
+from sessionizer.state.lineages.table_changes import version_with_batch
+from sessionizer.state.savepoints.listing import SavepointFailure, UseMark, examine_savepoint, write_data_record
 from sessionizer.state.savepoints.manifest import (
     Counts,
     FormerSink,
     Manifest,
     SavepointKind,
+    SavepointState,
     SinkTable,
     read_manifest,
     write_manifest,
 )
-from sessionizer.state.savepoints.marker_files import SavepointFailure, UseMark, write_data_record
-from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.verification import data_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -211,3 +223,49 @@ class SavepointWriter:
 
     def _version(self, location: str) -> int | None:
         return version_with_batch(folder_at(location), self.committed.lineage, self.committed.batch_id)
+
+
+def make_native_savepoint(
+    stream: StreamHome, committed: CommittedBatch, asked: SavepointRequest, after: Callable[[str], None]
+) -> Manifest:
+    """Make the requested savepoint, or return the one that is complete already under its id.
+
+    Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError if Spark's files have an unknown
+    format.
+    """
+    writer = SavepointWriter.of(stream, committed, asked, after)
+    done = writer.begin()
+    if done is not None:
+        return done
+    with writer.noting_failure():
+        files = committed.position.format == FILES
+        target = writer.home.part(CHECKPOINT)
+        make_data_folder(target)
+        copy_batch(stream.checkpoint(committed.lineage), committed.batch_id, target, events_are_files=files)
+        require_unchanged(stream, committed)
+        writer.after("checkpoint")
+        return writer.complete(SavepointKind.NATIVE, None, None, {})
+
+
+def require_same_line(manifest: Manifest, running: str) -> None:
+    """Raise UnusableSavepoint if the ``running`` Spark may read the state in another way than it was written."""
+    wrote = manifest.fingerprint.versions["spark"]
+    if wrote.split(".")[:2] != running.split(".")[:2]:
+        why = f"it is native, of Spark {wrote}, and this is Spark {running}: another line may read its files otherwise"
+        raise UnusableSavepoint(manifest.id, why)
+
+
+def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> None:
+    """Copy a native savepoint as the checkpoint of a lineage that is not active yet, into a new or empty folder.
+
+    The savepoint stays as it is. Raises UnusableSavepoint for one of another kind, UnwritablePath, and ValueError.
+    """
+    if manifest.kind is not SavepointKind.NATIVE:
+        raise UnusableSavepoint(home.id, f"it is {manifest.kind}: its tables are seeded, not copied")
+    try:
+        remove_tree(checkpoint)
+        kept = home.part(CHECKPOINT)
+        copy_files(kept, (relative_name(file, kept) for file in files_below(kept)), checkpoint)
+        move_schema(checkpoint, add_scheme(checkpoint))
+    except OSError as error:
+        raise unwritable(uri_of(checkpoint), "the checkpoint of a new lineage", error) from error

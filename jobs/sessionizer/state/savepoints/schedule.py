@@ -9,24 +9,18 @@ from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import describe_duration, epoch_ms
-from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.drained import DRAINED_FILE
-from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import list_savepoints
-from sessionizer.state.savepoints.manifest import SavepointKind
-from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removal import newest_that_stay, plan_removal, remove
-from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.verification import findings
+from sessionizer.lineage.active import DRAINED_FILE, active_lineage
+from sessionizer.state.savepoints.listing import Policy, list_savepoints, newest_that_stay, plan_removal, remove
+from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState
+from sessionizer.state.savepoints.verification import digest_files, findings
 from sessionizer.stream_spec.document.names import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.savepoints.listing import Savepoint
+    from sessionizer.state.savepoints.listing import PruningVerdict, Savepoint
     from sessionizer.state.savepoints.manifest import Manifest
-    from sessionizer.state.savepoints.pruning import PruningVerdict
     from sessionizer.stream_spec.document.stream import Savepoints
 
 SCHEDULED: Final = "scheduled"

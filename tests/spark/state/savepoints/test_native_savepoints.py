@@ -29,19 +29,21 @@ from sessionizer.spark.query import assembly
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import temporary_settings
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import recount
+from sessionizer.spark.state.savepoints.saved_state import recount, savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import examine_savepoint, list_savepoints, savepoint_of
-from sessionizer.state.savepoints.manifest import SavepointKind, read_manifest
-from sessionizer.state.savepoints.marker_files import RemovalMark, keep_from_removal, write_data_record
-from sessionizer.state.savepoints.native import install, make_native_savepoint
-from sessionizer.state.savepoints.removal import remove
-from sessionizer.state.savepoints.savepoint_state import SavepointState
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.verification import Damage, findings
+from sessionizer.state.savepoints.listing import (
+    RemovalMark,
+    examine_savepoint,
+    keep_from_removal,
+    list_savepoints,
+    remove,
+    savepoint_of,
+    write_data_record,
+)
+from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState, read_manifest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
+from sessionizer.state.savepoints.verification import Damage, digest_files, findings
 from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, assert_as_defined, batches_of, landed, table_rows

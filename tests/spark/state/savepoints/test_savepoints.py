@@ -21,18 +21,15 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.comparison import compare_states
+from sessionizer.spark.state.contents_reader import compare_states
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import open_sessions, savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import recount
+from sessionizer.spark.state.savepoints.saved_state import open_sessions, recount, savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.committed_batch import read_committed_batch
-from sessionizer.state.savepoints.data_digest import digest_files
 from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
-from sessionizer.state.savepoints.manifest import Manifest, read_manifest
-from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.manifest import Manifest, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from sessionizer.state.savepoints.verification import findings
+from sessionizer.state.savepoints.verification import digest_files, findings
 from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of

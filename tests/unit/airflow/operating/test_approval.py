@@ -34,7 +34,8 @@ from sessionizer_airflow.operating.approval import (
     name_user,
     subject_of,
 )
-from sessionizer_airflow.operating.failing import (
+from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.results import (
     PLAN_AGAIN,
     RUN_AGAIN,
     Left,
@@ -43,7 +44,6 @@ from sessionizer_airflow.operating.failing import (
     read_remains,
     tell_of_failure,
 )
-from sessionizer_airflow.operating.request import Request
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
 

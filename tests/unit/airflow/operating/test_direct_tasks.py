@@ -12,9 +12,9 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating import direct_tasks
-from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
-from sessionizer_airflow.operating.run_label import SHOWN
+from sessionizer_airflow.operating import jobs as direct_tasks
+from sessionizer_airflow.operating.jobs import PromoteLineage, SendTestAlert
+from sessionizer_airflow.operating.results import SHOWN
 from sessionizer_airflow.project import Project
 from support.processes.fabricated_platform import make_canary
 from support.processes.file_notifier import told

@@ -17,7 +17,7 @@ from sessionizer.control.records.supervision_records import DesiredState, read_d
 from sessionizer.errors import DriverStillRuns
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.earlier_tries import find_abandoner
+from sessionizer_airflow.operating.results import find_abandoner
 from support.verbs.asked_restore import PLAN, operation
 from support.verbs.scripted_runner import ScriptedRunner
 

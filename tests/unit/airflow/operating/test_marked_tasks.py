@@ -10,8 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.lineage.canary.canary_record import read_canary
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating.direct_tasks import PromoteLineage, SendTestAlert
-from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, PromoteLineage, SendTestAlert
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.fabricated_platform import make_canary
 from support.verbs.asked_restore import RESTORE, context

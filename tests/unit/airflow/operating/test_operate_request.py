@@ -13,9 +13,9 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.earlier_tries import operation_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, read_request
 from sessionizer_airflow.operating.request import SAVEPOINT, Request, form_fields, purposes, request_id
+from sessionizer_airflow.operating.results import operation_of
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RESTORE, RUN, context, operation
 

@@ -10,9 +10,9 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating.failing import RUN_AGAIN
 from sessionizer_airflow.operating.jobs import ReadForm
 from sessionizer_airflow.operating.request import purposes
+from sessionizer_airflow.operating.results import RUN_AGAIN
 from support.verbs.asked_restore import context
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request, purposes
-from sessionizer_airflow.operating.run_label import SHOWN, join_label, result_of, savepoint_id_of, title_of
+from sessionizer_airflow.operating.results import SHOWN, join_label, result_of, savepoint_id_of, title_of
 from sessionizer_airflow.project import OPERATE
 from support.verbs.asked_restore import RUN, context
 

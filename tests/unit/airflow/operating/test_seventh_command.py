@@ -15,9 +15,8 @@ from sessionizer.control.records.operation_record import read_operations, write_
 from sessionizer.errors import InvalidSpec
 from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.registry import COMMANDS
-from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import MakePlan
-from sessionizer_airflow.operating.request import Request, request_id
+from sessionizer_airflow.operating.request import Request, form_of, request_id
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import keep_plan_of, write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import PersonNeeded
-from sessionizer_airflow.operating import window
+from sessionizer_airflow.operating import results as window
 from sessionizer_airflow.operating.approval import ApprovalSettings, ApprovePlan
-from sessionizer_airflow.operating.failing import tell_of_scheduled_failure
 from sessionizer_airflow.operating.jobs import CarryOut, OperateJob
 from sessionizer_airflow.operating.request import request_id
-from sessionizer_airflow.operating.window import SCHEDULED, require_window
+from sessionizer_airflow.operating.results import SCHEDULED, require_window, tell_of_scheduled_failure
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.processes.file_notifier import told
 from support.verbs.asked_restore import PLAN, context

@@ -19,7 +19,7 @@ from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.errors import RetryEffect
 from sessionizer.home.clock import MINUTE, SECOND
 from sessionizer.home.names import name_process
-from sessionizer.lineage.canary.unstarted import UnstartedLineage
+from sessionizer.lineage.canary.canary_record import UnstartedLineage
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.supervision.decide import (
     EXIT_GRACE_MS,

@@ -14,8 +14,8 @@ from sessionizer.control.records.process_records import stop_requested
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import BY_CANARY
-from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.spec_folder import find_stream, read_spec_file
 from sessionizer_airflow.errors import PersonNeeded
 from sessionizer_airflow.operators.desired_state import SetDesiredState, unpause_line

@@ -14,7 +14,7 @@ from sessionizer.lineage.canary.canary_record import begin_canary, promote_linea
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver.auto_rollback import CanaryRollbackRunner
-from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.restores import Rollback
 from sessionizer.state.commands.steps import PointOfNoReturn
 
 if TYPE_CHECKING:

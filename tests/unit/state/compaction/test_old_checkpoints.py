@@ -12,14 +12,13 @@ from sessionizer.errors import NoWayBack
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.batch_log import BatchLog
-from sessionizer.state.compaction.checkpoints import (
+from sessionizer.state.compaction.plan import (
     OldCheckpoint,
     judge_checkpoint,
     judge_checkpoints,
     remove_checkpoint,
 )
-from sessionizer.state.lineages.abandoned import find_abandoned_lineages
-from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, origins_of, way_back
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin, find_abandoned_lineages, origins_of, way_back
 from support.places import opened
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def test_a_removal_that_was_killed_is_finished_and_no_rollback_takes_the_rest(
         raise OSError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr("sessionizer.state.compaction.checkpoints.remove_tree", die)
+        patched.setattr("sessionizer.state.compaction.plan.remove_tree", die)
         with pytest.raises(OSError, match="killed"):
             remove_checkpoint(home, second, KEEP, NOW)
     assert opened(offset_log(home.checkpoint(second))).exists()

@@ -15,19 +15,24 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.lineages.origin import list_beginnings
-from sessionizer.state.savepoints.data_digest import digest_files
-from sessionizer.state.savepoints.listing import complete_savepoint, examine_savepoint, list_savepoints, savepoint_of
-from sessionizer.state.savepoints.manifest import read_manifest
-from sessionizer.state.savepoints.marker_files import (
+from sessionizer.state.savepoints.listing import (
+    Candidate,
+    Policy,
     RemovalMark,
     SavepointFailure,
+    being_read,
+    complete_savepoint,
+    examine_savepoint,
     keep_from_removal,
+    list_savepoints,
+    plan_removal,
+    pruning_plan,
+    remove,
+    savepoint_of,
     write_data_record,
 )
-from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
-from sessionizer.state.savepoints.removal import being_read, plan_removal, remove
-from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state
-from sessionizer.state.savepoints.verification import Damage
+from sessionizer.state.savepoints.manifest import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state, read_manifest
+from sessionizer.state.savepoints.verification import Damage, digest_files
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.places import opened
 from support.verbs.begun_restore import begun_restore

@@ -10,10 +10,9 @@ import pytest
 from sessionizer.checkpoint.names import commit_log
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.drained import begin_drain
+from sessionizer.lineage.active import begin_drain, start_lineage
+from sessionizer.state.savepoints.listing import UseMark, write_data_record
 from sessionizer.state.savepoints.manifest import SavepointKind, write_manifest
-from sessionizer.state.savepoints.marker_files import UseMark, write_data_record
 from sessionizer.state.savepoints.schedule import (
     NewestBatch,
     judge_schedule,

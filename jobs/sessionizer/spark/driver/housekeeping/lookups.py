@@ -30,7 +30,7 @@ from sessionizer.redaction import redact_and_cut
 from sessionizer.spark.ingest.topics import oldest_offsets
 from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
 from sessionizer.spark.state.contents_reader import read_sessions_of
-from sessionizer.state.lineages.retained import find_retained_batch
+from sessionizer.state.lineages.committed_batch import find_retained_batch
 from sessionizer.stream_spec.document.source import KafkaSource
 
 if TYPE_CHECKING:

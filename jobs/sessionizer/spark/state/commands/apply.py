@@ -11,19 +11,16 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.home.stream_home import SavepointHome
-from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.fingerprint import note_programs
-from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, write_lineage_spec
+from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, waiting_migrations, write_lineage_spec
 from sessionizer.spark.ingest.expressions import is_same_expression
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.sinks.examine import examine, half_written_batch
 from sessionizer.spark.sinks.tables import have_tables, require_own_tables_fit
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
-from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents, write_finished_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
-from sessionizer.state.commands.apply import Apply
 from sessionizer.state.commands.steps import (
     CopyCheckpoint,
     NotePrograms,
@@ -32,10 +29,10 @@ from sessionizer.state.commands.steps import (
     WriteSavepoint,
     WriteSpec,
 )
+from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.lineages.origin import ORIGIN_FILE
-from sessionizer.state.savepoints.native import make_native_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 

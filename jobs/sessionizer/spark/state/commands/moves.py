@@ -12,9 +12,10 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, read_excluded_ranges
-from sessionizer.lineage.kept_spec import SPEC_FILE, LineageSpec
-from sessionizer.lineage.source_ids import (
+from sessionizer.lineage.kept_spec import (
     SOURCE_IDS_FILE,
+    SPEC_FILE,
+    LineageSpec,
     SourceIds,
     choose_known_ids,
     read_source_ids,
@@ -24,13 +25,9 @@ from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.ingest.topics import topic_ids
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
-from sessionizer.spark.state.lineages.source_losses import going_on
-from sessionizer.state.commands.rescale import Rescale
-from sessionizer.state.commands.switch import Switch
+from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, going_on, unread_of
+from sessionizer.state.commands.moves import LossPlan, Rescale, Switch, SwitchPlan, require_switch, topics_that_stay
 from sessionizer.state.lineages.committed_batch import CommittedBatch, Position, read_committed_batch
-from sessionizer.state.lineages.loss_plan import LossPlan
-from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
 from sessionizer.stream_spec.decisions import changes_between, decisions_of, list_decisions, spec_fingerprint
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -42,9 +39,8 @@ if TYPE_CHECKING:
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.spark.state.lineages.source_beginning import Beginning
     from sessionizer.state.commands.command import Plan
+    from sessionizer.state.commands.moves import RescalePlan, Start
     from sessionizer.state.lineages.lost_events import Continuation
-    from sessionizer.state.lineages.rescale_plan import RescalePlan
-    from sessionizer.state.lineages.switch_plan import Start
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 

@@ -19,19 +19,26 @@ from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import folder_at, resolve_place
 from sessionizer.home.stream_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.active import activate_lineage, active_lineage, require_lineage
-from sessionizer.lineage.applied_migrations import MIGRATIONS_FILE, AppliedMigrations
 from sessionizer.lineage.canary.judge import USUAL
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, keep_excluded_ranges, read_excluded_ranges
-from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, LineageSpec, sink_folders
-from sessionizer.lineage.source_ids import SOURCE_IDS_FILE, SourceIds, read_source_ids
+from sessionizer.lineage.kept_spec import (
+    MIGRATIONS_FILE,
+    SOURCE_IDS_FILE,
+    SPEC_FILE,
+    AppliedMigrations,
+    KeptTypes,
+    LineageSpec,
+    SourceIds,
+    read_source_ids,
+    sink_folders,
+)
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.state.commands.runner import SparkRunner
-from sessionizer.spark.state.lineages.source_losses import list_lost_events
+from sessionizer.spark.state.lineages.source_beginning import list_lost_events
 from sessionizer.spark.state.restores.range_search import files_read, resolve_ranges
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files, read_saved_state
-from sessionizer.state.commands.restore import Restore
-from sessionizer.state.commands.rollback import Rollback
+from sessionizer.state.commands.restores import Restore, RestoreDecision, RestorePlan, Rollback, RollbackPlan
 from sessionizer.state.commands.steps import KeepExcludedRanges
 from sessionizer.state.lineages.committed_batch import FILES
 from sessionizer.state.lineages.origin import (
@@ -39,19 +46,24 @@ from sessionizer.state.lineages.origin import (
     Origin,
     lineage_before,
     origins_of,
+    path_to,
     rollback_of,
     undo_in_place,
 )
-from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.state_transfer import StateTransfer
-from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
-from sessionizer.state.restores.resolved_ranges import ResolvedRanges, coming_back_remarks, drop_excluded_files
-from sessionizer.state.restores.restore_plan import Replay, RestoreDecision, RestorePlan
-from sessionizer.state.restores.rollback_plan import RollbackPlan
+from sessionizer.state.restores.ranges import (
+    Replay,
+    ResolvedRanges,
+    coming_back_remarks,
+    drop_excluded_files,
+    replay_of_delta,
+    replay_of_files,
+    replay_of_topic,
+)
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
-from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import SavepointKind, checksum, read_saved_spec
-from sessionizer.state.savepoints.native import require_same_line
+from sessionizer.state.savepoints.savepoint_writer import require_same_line
+from sessionizer.state.savepoints.verification import require_undamaged
 from sessionizer.stream_spec.decisions import list_decisions, spec_fingerprint
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
@@ -68,7 +80,7 @@ if TYPE_CHECKING:
     from sessionizer.lineage.excluded_ranges import ExcludedRanges
     from sessionizer.spark.state.savepoints.saved_state import SavedState
     from sessionizer.state.commands.command import Plan
-    from sessionizer.state.lineages.path import Path
+    from sessionizer.state.lineages.origin import Path
     from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.stream import StreamSpec

@@ -10,8 +10,7 @@ from sessionizer.checkpoint.batch_logs import partitions_of
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.sinks.examine import Examined, examine
-from sessionizer.spark.state.lineages.new_lineage import NewLineage
-from sessionizer.spark.state.lineages.transfer import transfer_state
+from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.state.commands.command import Command
 from sessionizer.state.commands.steps import (
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
-    from sessionizer.spark.state.group_logs import FirstLog
-    from sessionizer.spark.state.lineages.initial_log import DividedEvents
     from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
-    from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.spark.state.lineages.new_lineage import DividedEvents
+    from sessionizer.spark.state.open_events import FirstLog, KeptState
     from sessionizer.state.commands.command import Plan
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.lineages.state_transfer import StateTransfer

@@ -1,6 +1,8 @@
 """Open events of a stopped stream for a new lineage: decided by the rules so far, then migrated (docs/migrations.md).
 
-Sessions that are over, and duplicates that wait undecided, are not migrated (``finished_rows``).
+Sessions that are over, and duplicates that wait undecided, are not migrated. They are kept in a folder of the command
+until the new lineage is active. Then they are written into the tables that the old spec names, as batch 0 of the new
+lineage. A table takes that batch once, so a killed command does it again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from sessionizer.checkpoint.batch_logs import read_planned_batch
 from sessionizer.checkpoint.names import PARTITIONS
@@ -23,29 +27,34 @@ from sessionizer.core.wire.codec import decode_log
 from sessionizer.core.wire.schema import group_numbers
 from sessionizer.errors import MigrationRefused, UnfaithfulState
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_files import list_names, remove_tree
 from sessionizer.home.roots import uri_of
-from sessionizer.lineage.applied_migrations import read_applied
-from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes
+from sessionizer.lineage.batch_log import BatchLog, table_key
+from sessionizer.lineage.kept_spec import SPEC_FILE, KeptTypes, read_applied
 from sessionizer.migrations.compiled import compile_migrations, list_columns_after
 from sessionizer.migrations.graph import bring_to
 from sessionizer.migrations.pending import record_applied
+from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.ingest.kept_types import types_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.query.processor import Output
-from sessionizer.spark.state.emitted_rows import admissions_in, count_by_kind, select_open_events, tabulate_output
-from sessionizer.spark.state.group_logs import whole_logs
-from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
-from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_shares, divide
+from sessionizer.spark.sinks.measures import GuardedAggregates
+from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.migrated_columns import PREFIX, migrate_rows, payload_names, payload_of
+from sessionizer.spark.state.lineages.new_lineage import DividedEvents, count_shares, divide
 from sessionizer.spark.state.open_events import (
+    admissions_in,
+    count_by_kind,
     describe_state,
     iterate_logs,
     log_blobs,
     read_state_timeouts,
     reading_state,
+    select_open_events,
+    tabulate_output,
+    whole_logs,
 )
-from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, saved_timeouts
+from sessionizer.spark.state.savepoints.saved_state import read_saved_logs, saved_timeouts
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from sessionizer.core.wire import schema
     from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import SavepointHome, StreamHome
     from sessionizer.migrations.compiled import CompiledMigration
@@ -63,6 +73,52 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+DECIDED: Final = "decided"
+"""Folder with rows of ``rows.EMITTED``: what the key groups came to before the migration."""
+_SEED_BATCH: Final = 0
+
+
+def payload_so_far(spec: StreamSpec, kept: KeptTypes) -> schema.Payload:
+    """Return the payload columns of the ``spec`` so far, in the newest of the types that each had."""
+    types = {name: kept.payload[name][-1] for name in spec.mapping.payload if name in kept.payload}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+    return arrow_fields(StructType.fromJson({"type": "struct", "fields": fields}))
+
+
+def write_finished_rows(
+    spark: SparkSession,
+    home: StreamHome,
+    lineage: str,
+    before: tuple[StreamSpec, KeptTypes],
+    folder: DataPath,
+    permit: Callable[[], None],
+) -> None:
+    """Write the finished rows in ``folder`` as batch 0 of ``lineage``, then remove the folder.
+
+    ``before``: the spec and the types of the lineage that the rows come from. Without a folder nothing is left to do.
+    Raises LeaseLost, and the errors of the tables.
+    """
+    if not list_names(folder):
+        return
+    spec, kept = before
+    sinks = Sinks(
+        lineage,
+        home.streamed_locations(spec.sink.path),
+        payload_so_far(spec, kept),
+        GuardedAggregates.of(spark, spec.measures),
+        spec.sink.keep_events,
+        permit,
+        stream=spec.name,
+        begun=_SEED_BATCH,
+    )
+    decided = spark.read.schema(rows.EMITTED).parquet(uri_of(folder / DECIDED))
+    counts = sinks.write(decided.where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE)), _SEED_BATCH)
+    written = [table_key(spec.sink.path, table) for table in counts.tables]
+    BatchLog(home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
+    remove_tree(folder)
+
 
 MIGRATED: Final = "migrated"
 

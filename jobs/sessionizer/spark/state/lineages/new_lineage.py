@@ -1,6 +1,7 @@
 """New lineage that begins with a state: started in a batch of its own, read back, compared, then activated.
 
-The lineage before it is not touched, and no driver reads the new one before its last step (docs/adr/0084).
+Rows are divided into blobs where they are read, so that Spark shuffles blobs and not events. The lineage before is not
+touched, and no driver reads the new one before its last step (docs/adr/0084).
 """
 
 from __future__ import annotations
@@ -8,48 +9,177 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+from pyspark.sql import functions as F
+
 from sessionizer.checkpoint.batch_logs import next_watermark
 from sessionizer.checkpoint.file_lists import write_start_position
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.core.key_group.group_load import OpenInGroup
-from sessionizer.core.wire import rows
+from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire.canonical import pack_shares, shares
+from sessionizer.core.wire.rows import INITIAL
+from sessionizer.core.wire.schema import group_labels, group_numbers
 from sessionizer.counts import count_text
-from sessionizer.errors import UnfaithfulState
+from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
 from sessionizer.home.data_files import make_listed_folder, remove_tree
 from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
+from sessionizer.lineage.batch_log import OpenSessions
 from sessionizer.lineage.canary.canary_record import begin_canary
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE
-from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.kept_spec import MIGRATIONS_FILE, AppliedMigrations, read_applied
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
-from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.query.assembly import group_of, session_query
 from sessionizer.spark.session import temporary_settings
+from sessionizer.spark.sinks.examine import half_written_batch
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import FirstLog, digest_blobs, keep_logs
-from sessionizer.spark.state.lineages.initial_log import DividedEvents, count_by_key, divide, pack_events
 from sessionizer.spark.state.open_events import (
+    FirstLog,
     KeptState,
+    describe_state,
+    digest_blobs,
+    group_blobs,
+    keep_logs,
+    log_row,
     open_event_schema,
     read_at_head,
     read_state_timeouts,
     reading_state,
 )
-from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
-from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before
-from sessionizer.state.lineages.state_transfer import LineageStep, disagreement, write_records
+from sessionizer.state.lineages.origin import ORIGIN_FILE, lineage_before, remove_abandoned, remove_lineage
+from sessionizer.state.lineages.state_transfer import (
+    LineageStep,
+    PackedGroup,
+    StateTransfer,
+    check_packing,
+    disagreement,
+    records_beside,
+    unread_punctuations,
+    write_records,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.roots import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.lineages.state_transfer import Blobs, StateTransfer
+    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.state_transfer import Blobs
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+_GROUP: Final = "new_key_group"
+_SHARES: Final = f"{_GROUP} int, blob binary, events bigint, without_key bigint, without_timeout bigint"
+_SHARE_COLUMNS: Final = [_GROUP, "blob", "events", "without_key", "without_timeout"]
+_PACKED: Final = f"{INITIAL}, events bigint, whole boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class DividedEvents:
+    """Open events divided among key groups by their keys: ``shares`` in a folder, a blob of one group in each row.
+
+    ``by_group``: the number of events that each group must hold.
+    """
+
+    shares: DataFrame
+    key_groups: int
+    by_group: Mapping[int, int]
+
+
+def divide(
+    open_events: DataFrame, key_groups: int, folder: DataPath, admissions: Sequence[str] | None = None
+) -> DataFrame:
+    """Divide canonical ``open_events`` among ``key_groups``, into ``folder``, and return the shares.
+
+    The events are evaluated once. ``admissions``: as JSON, if the events have their numbers.
+    """
+    grouped = open_events.withColumn(_GROUP, group_of(F.col(schema.KEY), key_groups))
+    grouped.mapInArrow(_divider(admissions), _SHARES).write.option("compression", "none").parquet(uri_of(folder))
+    return open_events.sparkSession.read.schema(_SHARES).parquet(uri_of(folder))
+
+
+def count_by_key(open_events: DataFrame, key_groups: int) -> dict[int, int]:
+    """Count the open events that each of ``key_groups`` must hold, by the keys of canonical rows."""
+    counted = open_events.groupBy(group_of(F.col(schema.KEY), key_groups).alias("of")).agg(F.count("*").alias("events"))
+    return {row.of: row.events for row in counted.collect()}
+
+
+def count_shares(shares: DataFrame) -> tuple[dict[int, int], dict[str, int]]:
+    """Count the open events in shares: by key group, and those without a key or a timeout. No blob is read."""
+    sums = (F.sum(name).alias(name) for name in ("events", "without_key", "without_timeout"))
+    found = shares.groupBy(_GROUP).agg(*sums).collect()
+    without = {schema.KEY: "without_key", schema.TIMEOUT: "without_timeout"}
+    unfit = {name: sum(row[column] for row in found) for name, column in without.items()}
+    return {row[_GROUP]: row.events for row in found}, unfit
+
+
+def pack_events(spark: SparkSession, stream: str, divided: DividedEvents, folder: DataPath) -> FirstLog:
+    """Pack the ``divided`` open events into ``folder``.
+
+    A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState if an event got lost.
+    """
+    pack(divided, folder)
+    found = _packed_groups(spark, folder, divided.key_groups)
+    lost = check_packing(divided.by_group, found)
+    if lost is not None:
+        raise UnfaithfulState(stream, lost)
+    rows = spark.read.schema(INITIAL).parquet(uri_of(folder))
+    return FirstLog(rows, {group: of.blobs for group, of in found.items()})
+
+
+def pack(divided: DividedEvents, folder: DataPath) -> None:
+    """Write the packed groups into ``folder``."""
+    groups = divided.shares.select(_GROUP, "blob").groupBy(_GROUP)
+    packed_groups = groups.applyInArrow(_packer(divided.key_groups), _PACKED)
+    packed_groups.write.option("compression", "none").parquet(uri_of(folder))
+
+
+def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Mapping[int, PackedGroup]:
+    """Read the packed logs, by the number of each key group that has any."""
+    rows = spark.read.schema(_PACKED).parquet(uri_of(folder))
+    found = rows.select("key_group", "number", "events", "whole", F.sha2("blob", 256).alias("digest")).collect()
+    blobs = group_blobs(((row.key_group, row.number, row.digest) for row in found), key_groups)
+    numbers = group_numbers(key_groups)
+    events, whole = dict.fromkeys(blobs, 0), dict.fromkeys(blobs, True)
+    for row in found:
+        events[numbers[row.key_group]] += row.events
+        whole[numbers[row.key_group]] &= row.whole
+    return {group: PackedGroup(events[group], whole[group], blobs[group]) for group in blobs}
+
+
+def _divider(admissions: Sequence[str] | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for share in shares(batches, _GROUP, admissions):
+            columns = [pa.array([share.group], pa.int32()), pa.array([share.blob], pa.binary())]
+            counts = [pa.array([each], pa.int64()) for each in (share.events, share.without_key, share.without_timeout)]
+            yield pa.record_batch([*columns, *counts], names=_SHARE_COLUMNS)
+
+    return divided
+
+
+def _packer(key_groups: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    def pack_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        label = int(group_labels(key_groups)[key[0].as_py()])
+        log = pack_shares(rows.column("blob").to_pylist())
+        found = pa.Table.from_batches(
+            [log_row(label, number, len(log.blobs), blob) for number, blob in enumerate(log.blobs)]
+        )
+        found = found.append_column("events", pa.array(log.events, pa.int64()))
+        return found.append_column("whole", pa.repeat(log.whole, len(log.blobs)))
+
+    return pack_group
+
 
 _SEED_BATCH: Final = 0
 _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -199,3 +329,57 @@ def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInG
     if batch_id != _SEED_BATCH or others:
         raise ValueError(f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}")
     return [(row.key_group, OpenInGroup.from_json(bytes(row.blob))) for row in found]
+
+
+def transfer_state(  # noqa: PLR0913  what a lineage begins with
+    spark: SparkSession,
+    home: StreamHome,
+    committed: CommittedBatch,
+    spec: LineageSpec,
+    origin: Origin,
+    *,
+    same_source: bool = True,
+    records: Mapping[str, JsonObject] | None = None,
+    migrated: MigratedEvents | None = None,
+) -> tuple[KeptState | DividedEvents, StateTransfer]:
+    """Return the state after the committed batch of ``committed``, for a new lineage by ``spec``.
+
+    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``records``: other
+    files of the lineage, by their names. ``migrated``: the open events in place of those of the state, which are
+    migrated now. Raises HalfWrittenBatch, MigrationRefused.
+    """
+    _require_whole(spark, home, committed)
+    state = describe_state(home, committed)
+    if migrated is None:
+        kept, applied = committed.kept, read_applied(home, committed.lineage)
+        with reading_state(spark):
+            timeouts = read_state_timeouts(spark, state)
+    else:
+        kept, applied, timeouts = migrated.kept, migrated.applied(), migrated.timeouts()
+    transfer = StateTransfer(
+        origin=origin,
+        spec=spec,
+        kept=kept,
+        watermark_ms=committed.watermark_ms,
+        offset=committed.position.offset,
+        seen=committed.seen_files,
+        timeouts=timeouts,
+        records={
+            **records_beside(home, committed.lineage, same_source=same_source),
+            **(records or {}),
+            **MIGRATIONS_FILE.content(AppliedMigrations(applied)),
+        },
+        punctuations=unread_punctuations(home, committed),
+    )
+    if migrated is None:
+        return state, transfer
+    migrated.decide()
+    return migrated.migrate(int(spec.document["key_groups"])), transfer
+
+
+def _require_whole(spark: SparkSession, home: StreamHome, committed: CommittedBatch) -> None:
+    """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
+    written = home.streamed_locations(committed.spec["sink"]["path"]).values()
+    begun = half_written_batch(spark, home, committed.lineage, written)
+    if begun is not None:
+        raise HalfWrittenBatch(home.name, begun)

@@ -22,20 +22,25 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
 from sessionizer.spark.state.savepoints.saved_state import read_saved_files
+from sessionizer.state.commands.moves import Edge, Start
 from sessionizer.state.lineages.committed_batch import FILES
-from sessionizer.state.lineages.switch_plan import Edge, Start
-from sessionizer.state.restores.record_times import RecordTimes, Span
-from sessionizer.state.restores.resolved_ranges import (
+from sessionizer.state.restores.ranges import (
+    FLAG,
+    FileNames,
+    FileTimes,
+    RecordTimes,
     ResolvedRanges,
+    Span,
+    Versions,
     combine_ranges,
     exclude_files,
     exclude_records,
     exclude_versions,
     first_whole_version,
+    parse_range,
     records_in_span,
     remarks_on_files,
 )
-from sessionizer.state.restores.typed_range import FLAG, FileNames, FileTimes, Versions, parse_range
 from sessionizer.state.savepoints.manifest import read_saved_spec
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
 

@@ -15,10 +15,20 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import jvm_version
 from sessionizer.spark.sinks.write import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import number_groups, whole_logs
-from sessionizer.spark.state.open_events import describe_state, open_events_of, read_state_timeouts, reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import read_saved_logs, savepoint_table
-from sessionizer.spark.state.savepoints.event_counts import count_state_logs, sum_counts
+from sessionizer.spark.state.open_events import (
+    describe_state,
+    number_groups,
+    open_events_of,
+    read_state_timeouts,
+    reading_state,
+    whole_logs,
+)
+from sessionizer.spark.state.savepoints.saved_state import (
+    count_state_logs,
+    read_saved_logs,
+    savepoint_table,
+    sum_counts,
+)
 from sessionizer.state.lineages.committed_batch import require_unchanged
 from sessionizer.state.savepoints.manifest import SavepointKind
 from sessionizer.state.savepoints.savepoint_writer import SavepointWriter
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.spark.state.savepoints.event_counts import Held
+    from sessionizer.spark.state.savepoints.saved_state import Held
     from sessionizer.state.lineages.committed_batch import CommittedBatch
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.savepoint_writer import SavepointRequest

@@ -1,0 +1,430 @@
+"""Commands whose new lineage goes on after the newest batch: ``rescale`` and ``switch``, with their plans.
+
+A digest covers the decision as the user typed it, not how far the stream or a source has come. A stream that runs on
+meanwhile moves its state all the same, after its last batch. The digest of a switch without lost events covers each
+loss by name (docs/adr/0128).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
+from sessionizer.counts import count_is, count_text
+from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems
+from sessionizer.home.clock import moment_of, moment_text
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.state.commands.command import Command, Plan, canary_option, option, roll_back_option, terms_of
+from sessionizer.state.commands.steps import Activate, Stop, new_lineage
+from sessionizer.stream_spec.decisions import field_at
+from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.state.lineages.committed_batch import CommittedBatch
+    from sessionizer.stream_spec.decisions import Change
+    from sessionizer.stream_spec.document.source import KafkaSource
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Division of the state into key groups, and of these into partitions. A partition is a task in a batch."""
+
+    key_groups: int
+    partitions: int
+
+    def __str__(self) -> str:
+        """Format both numbers as text."""
+        return f"{count_text(self.key_groups, 'key group')} in {count_text(self.partitions, 'partition')}"
+
+    @property
+    def remark(self) -> str | None:
+        """Warning for the user of this division, None if there is none."""
+        if self.key_groups % self.partitions == 0:
+            return None
+        return f"some partitions get more key groups, because {self.partitions} does not divide {self.key_groups}"
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePlan(DigestOfDecided):
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
+
+    ``canary``: terms of the new lineage.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    before: Division
+    now: Division
+    canary: CanaryTerms | None = USUAL
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is anything to do."""
+        return self.before != self.now
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        decided = asdict(self)
+        del decided["batch_id"], decided["canary"]
+        return {**decided, **digest_terms(self.canary)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        if not self.changes_something:
+            yield f"stream {self.stream} has {self.now} already, so there is nothing to change"
+            return
+        yield f"stream {self.stream} continues with its state divided anew"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}: {self.before}. It is kept"
+        yield f"  to    a new lineage: {self.now}"
+        if self.now.remark is not None:
+            yield f"        {self.now.remark}"
+        yield "  no table is changed, no session is closed, and no event is read twice"
+
+
+def plan_rescale(
+    stream: str,
+    committed: CommittedBatch,
+    key_groups: int | None,
+    partitions: int | None,
+    canary: CanaryTerms | None = USUAL,
+) -> RescalePlan:
+    """Make the plan of a rescale. None keeps a number as it is. ``canary``: of the new lineage.
+
+    Raises InvalidSpec for more partitions than key groups.
+    """
+    before = Division(int(committed.spec["key_groups"]), int(committed.settings[PARTITIONS]))
+    groups = before.key_groups if key_groups is None else key_groups
+    if partitions is not None and partitions > groups:
+        raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
+    now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
+    return RescalePlan(stream, committed.lineage, committed.batch_id, before, now, canary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescale(Command):
+    """Show how a stream's state would be divided anew. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "rescale"
+    purpose: ClassVar = "divide the state anew"
+
+    key_groups: int | None = option(
+        "--key-groups",
+        "Key groups",
+        "number of key groups. Without it: the number in the stream's file",
+        min=1,
+        max=MOST_KEY_GROUPS,
+    )
+    partitions: int | None = option(
+        "--partitions",
+        "Partitions",
+        "number of partitions, each a task of a batch. Without it: the number stays as it is",
+        min=1,
+    )
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
+
+    def plan(self, stream: str, committed: CommittedBatch, key_groups_of_file: int) -> Plan[RescalePlan]:
+        """Decide the division. Raises InvalidSpec."""
+        groups = key_groups_of_file if self.key_groups is None else self.key_groups
+        division = plan_rescale(stream, committed, groups, self.partitions, self.terms)
+        return Plan(
+            division,
+            leaves=(division.lineage, division.batch_id),
+            steps=(Stop(), *new_lineage(self.terms), Activate()),
+            is_needed=division.changes_something,
+        )
+
+    @property
+    def terms(self) -> CanaryTerms | None:
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
+
+
+_SETTLED: Final = "source.starting_offsets"
+"""Setting of a stream that never ran. The plan decides where a switch begins."""
+
+
+class Edge(StrEnum):
+    """The ends of a source."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start of the new source: an ``edge``, else the events that came into it at ``at`` (epoch ms) or later."""
+
+    edge: Edge | None = None
+    at: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Start:
+        """Parse the text that a user typed. Raises InvalidSpec."""
+        if text in tuple(Edge):
+            return cls(edge=Edge(text))
+        return cls(at=moment_of(text, "--start-at", "earliest, latest, or "))
+
+    def __str__(self) -> str:
+        """Format the start as text."""
+        return moment_text(self.at) if self.at is not None else f"its {self.edge} end"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadPart:
+    """Part of the old source that the stream has not read, in ``items``.
+
+    None means unknown, and ``why`` has the reason.
+    """
+
+    unit: str
+    items: int | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        """Format the number as text."""
+        if self.items is None:
+            return f"the number of unread {self.unit} in the old source is unknown: {self.why}"
+        if self.items:
+            return f"of the old source {count_is(self.items, self.unit.removesuffix('s'))} unread"
+        return f"all {self.unit} of the old source were read"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPlan(DigestOfDecided):
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, for the spec of a ``fingerprint``.
+
+    ``changes``: of the spec, in words. ``begins``: the current position of ``start``. ``read_until`` and
+    ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
+    events, None if the command did not look. ``excluded_ranges``: those of the old source, as texts. ``kept``: topics
+    that are in both sources and go on where they are.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    start: Start
+    changes: tuple[str, ...]
+    begins: str
+    unread: UnreadPart
+    read_until: int | None = None
+    first_event: int | None = None
+    excluded_ranges: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    canary: CanaryTerms | None = USUAL
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return decide_switch(self.stream, self.lineage, self.fingerprint, self.start, self.canary).decided
+
+    @property
+    def gap_ms(self) -> int | None:
+        """Event time (ms) from the last event that was read to the first that comes, negative if they overlap."""
+        if self.read_until is None or self.first_event is None:
+            return None
+        return self.first_event - self.read_until
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        yield f"stream {self.stream} continues with another source"
+        for change in self.changes:
+            yield f"  {change}"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. It is kept"
+        yield f"        {self.unread}"
+        if self.unread.items:
+            yield "        if only the old source has them, they are lost. Let the stream read them first"
+        if self.kept:
+            yield f"        {', '.join(self.kept)}: in both sources, so they keep their positions"
+        for each in self.excluded_ranges:
+            yield f"        {each} is excluded in the old source only, because positions in the new one differ"
+        yield "  to    a new lineage with every open session"
+        yield f"        it reads the new source from {self.start}: {self.begins}"
+        if self.gap_ms is not None:
+            yield f"        {_gap_text(self.gap_ms, self.first_event)}"
+        yield "  no table is changed, and no session is closed"
+
+
+def decide_switch(
+    stream: str, lineage: str, fingerprint: str, start: Start, canary: CanaryTerms | None
+) -> DecidedFields:
+    """Return the decision of a plan before it is made: neither source is looked at."""
+    decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
+    return DecidedFields({**decided, **digest_terms(canary)})
+
+
+def require_switch(changes: tuple[Change, ...]) -> None:
+    """Raise InvalidSpec if the source is the same, or if fields beyond those of a source are changed."""
+    named = [change for change in changes if change.field != _SETTLED]
+    if not any(change.field.startswith("source.") for change in named):
+        raise InvalidSpec(
+            "source", "that of the running stream", "another source, and write it into the stream's file first"
+        )
+    problems = SpecProblems()
+    for change in named:
+        known = field_at(change.field)
+        if known is None or not known.changes_with_source:
+            with problems.noted():
+                raise InvalidSpec(change.field, change.now, _put_back(change))
+    problems.raise_them()
+
+
+def _put_back(change: Change) -> str:
+    """Say how the field is as in the running stream, to which it is new if it has no value there."""
+    as_it_was = "Omit it" if change.before is None else f"Use {change.before!r}"
+    return f"{as_it_was} during a switch. Apply this change before or after the switch"
+
+
+def topics_that_stay(
+    before: Mapping[str, Any],
+    now: KafkaSource,
+    offset: Mapping[str, Any] | None,
+    noted: Mapping[str, str],
+    ids: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Return the topics of the source ``now`` that the stream has a position in, in the order of their names.
+
+    ``before``: the source of the spec that is left, ``offset``: its position. ``noted`` and ``ids``: of the topics then
+    and now. If an id is not known, a topic of the same brokers is the same one.
+    """
+    if before["format"] != "kafka" or not offset:
+        return ()
+    same_brokers = before["bootstrap_servers"] == now.bootstrap_servers
+    both = sorted({*now.topic.split(",")} & {*offset})
+    return tuple(
+        topic for topic in both if (noted[topic] == ids[topic] if topic in noted and topic in ids else same_brokers)
+    )
+
+
+def _gap_text(gap_ms: int, first_event: int | None) -> str:
+    first = f"the new source begins with events of {moment_text(first_event or 0)}"
+    seconds = f"{abs(gap_ms) / 1000:,.0f} s"
+    if gap_ms > 0:
+        return f"{first}: a gap of {seconds} after the last event that was read"
+    known = "Events that open sessions have are dropped by their ids. Others up to the watermark are late"
+    return f"{first}: {seconds} before the last event that was read. {known}"
+
+
+_LISTED: Final = 20
+"""Number of losses that are named one by one in the plan's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossPlan(DigestOfDecided):
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` and resumes without the ``lost`` events.
+
+    It goes on by the spec of a ``fingerprint``. ``begins``: the position in the source, as text.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    lost: tuple[str, ...]
+    begins: str
+    canary: CanaryTerms | None = USUAL
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        decided = ("stream", "lineage", "fingerprint", "lost")
+        chosen = {name: value for name, value in asdict(self).items() if name in decided}
+        return {**chosen, **digest_terms(self.canary)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        yield f"stream {self.stream} continues with its source, without the events that are gone"
+        for each in self.lost[:_LISTED]:
+            yield f"  lost  {each}"
+        if len(self.lost) > _LISTED:
+            yield f"  lost  {len(self.lost) - _LISTED:,} more (--json has them all)"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. It is kept"
+        yield "  to    a new lineage with every open session"
+        yield f"        it reads its source from {self.begins}"
+        yield "  no table is changed, and no session is closed"
+
+
+Moved = TypeVar("Moved", bound=SwitchPlan | LossPlan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Command):
+    """Show what a switch to the source in the file would do. With --approve DIGEST, do it."""
+
+    name: ClassVar = "switch"
+    purpose: ClassVar = "continue with the source that the file names now"
+    needed: ClassVar = ("start_at",)
+
+    start_at: str | None = option(
+        "--start-at",
+        "Where the new source begins",
+        "position at which the new source begins: earliest, latest, or a moment such as 2026-11-23T10:00 (UTC)",
+        examples=("earliest", "latest"),
+    )
+    accept_loss: bool = option(
+        "--accept-loss",
+        "Or accept the loss",
+        "continue with the same source, without the events that are gone",
+        default=False,
+    )
+    leave_unread: bool = option(
+        "--leave-unread", "Leave unread", "switch although the old source has unread events", default=False
+    )
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
+
+    @property
+    def terms(self) -> CanaryTerms | None:
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed)
+
+    def plan(self, decision: Moved, *, is_stopped: bool = False) -> Plan[Moved]:
+        """Decide what the stream leaves. Events of the old source that a stopped stream did not read forbid it."""
+        terms, refusal = self.terms, None
+        if isinstance(decision, SwitchPlan):
+            # events that a new source brings once more are late on purpose
+            terms = terms and replace(terms, judges_late=False)
+            if is_stopped and decision.unread.items and not self.leave_unread:
+                refusal = EventsUnread(decision.stream, decision.unread.items, decision.unread.unit)
+        return Plan(
+            decision,
+            leaves=(decision.lineage, decision.batch_id),
+            steps=(Stop(), *new_lineage(terms), Activate()),
+            refusal=refusal,
+        )
+
+    def start(self) -> Start | None:
+        """Return the position at which another source begins, None to keep the source. Raises InvalidSpec."""
+        if not self.accept_loss:
+            if self.start_at is None:
+                allowed = "earliest, latest or a moment. Or add --accept-loss for the same source"
+                raise InvalidSpec("--start-at", None, allowed)
+            return Start.of(self.start_at)
+        if self.start_at is not None:
+            allowed = "Omit it, because --accept-loss continues with the same source"
+            raise InvalidSpec("--start-at", self.start_at, allowed)
+        if self.leave_unread:
+            allowed = "Omit it, because --accept-loss reads all events that are left"
+            raise InvalidSpec("--leave-unread", "given", allowed)
+        return None

@@ -1,0 +1,330 @@
+"""Commands that go back: ``restore`` to a savepoint, ``rollback`` to the lineage before, with their plans.
+
+A digest covers the decision: the savepoint, the lineage that is left, the spec that the stream goes on by. It does not
+cover the figures, because a stream that runs on while the user reads the plan writes more rows to delete.
+
+A rollback resumes the lineage before, whose checkpoint was not touched since, and reads its source again from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
+from sessionizer.core.definition.outcome import QuarantineReason
+from sessionizer.counts import count_is, count_text, number_is
+from sessionizer.errors import EventsGone, InvalidSpec
+from sessionizer.home.clock import moment_text
+from sessionizer.home.names import IDENTIFIER_PATTERN
+from sessionizer.lineage.canary.judge import USUAL, digest_terms
+from sessionizer.lineage.excluded_ranges import NOTHING_EXCLUDED
+from sessionizer.state.commands.command import (
+    ROLL_BACK_IF_FAILED,
+    Command,
+    Plan,
+    canary_option,
+    option,
+    roll_back_option,
+    terms_of,
+)
+from sessionizer.state.commands.steps import (
+    Activate,
+    DeleteLaterRows,
+    KeepExcludedRanges,
+    PointOfNoReturn,
+    Stop,
+    new_lineage,
+)
+from sessionizer.state.restores.ranges import FLAG as EXCLUDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sessionizer.lineage.canary.judge import CanaryTerms
+    from sessionizer.lineage.excluded_ranges import ExcludedRanges
+    from sessionizer.state.restores.ranges import Replay
+    from sessionizer.state.restores.row_changes import RowsOfTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Command):
+    """Show what a restore would do. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "restore"
+    purpose: ClassVar = "return to a savepoint"
+    reads_spec: ClassVar = False
+    writes_tables: ClassVar = True
+    when_impossible: ClassVar = (
+        f"{Command.when_impossible}. Or choose a savepoint that needs none of it: "
+        "`sessionizer savepoint list {stream}`"
+    )
+
+    savepoint: str | None = option(
+        "SAVEPOINT",
+        "Savepoint",
+        "id of the savepoint, as `sessionizer savepoint list STREAM` or the note of the run that made it shows it",
+        pattern=f"^({IDENTIFIER_PATTERN})?$",
+    )
+    time: str | None = option(
+        "--time",
+        "Or a time",
+        "instead of an id: the newest savepoint at or before this moment",
+        is_moment=True,
+        is_recorded=False,
+    )
+    exclude: tuple[str, ...] = option(
+        EXCLUDE,
+        "Exclude",
+        "range of the source whose rows go to quarantine. Files: a name or glob, or "
+        "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
+        "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
+        "version:from-to. What follows the - or / is not in the range",
+        default=(),
+        metavar="RANGE",
+    )
+    folder: str | None = option(
+        "--in",
+        "In",
+        "place of the savepoint, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
+        "stream",
+    )
+    canary: int = canary_option()
+    roll_back_if_failed: bool = roll_back_option()
+
+    def plan(self, decision: RestorePlan) -> Plan[RestorePlan]:
+        """Decide what happens, in order."""
+        chosen = decision.decision
+        return Plan(
+            decision,
+            leaves=(chosen.leaves, decision.newest_batch),
+            steps=(
+                *((KeepExcludedRanges(),) if chosen.excluded_ranges else ()),
+                Stop(),
+                *new_lineage(chosen.canary),
+                PointOfNoReturn(),
+                DeleteLaterRows(),
+                Activate(),
+            ),
+            refusal=_refusal(decision),
+        )
+
+    @property
+    def terms(self) -> CanaryTerms | None:
+        """Terms of the new lineage's canary, None for no canary. Raises InvalidSpec."""
+        return terms_of(self.canary, roll_back_if_failed=self.roll_back_if_failed, like_before=False)
+
+
+def _refusal(plan: RestorePlan) -> EventsGone | InvalidSpec | None:
+    """Return the error that makes the restore impossible, None if it is possible."""
+    chosen, gone = plan.decision, plan.replay.missing
+    if gone:
+        return EventsGone(chosen.stream, gone)
+    if chosen.canary is not None and chosen.canary.goes_back and not plan.leads_back:
+        allowed = (
+            f"Omit it, because no rollback undoes this restore: it leaves lineage {chosen.leaves}, which has no batch"
+        )
+        return InvalidSpec(ROLL_BACK_IF_FAILED, "given", allowed)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollback(Command):
+    """Show what a rollback to the lineage before would do. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "rollback"
+    purpose: ClassVar = "return to the lineage before the last change of the state"
+    reads_spec: ClassVar = False
+    writes_tables: ClassVar = True
+
+    def plan(self, decision: RollbackPlan) -> Plan[RollbackPlan]:
+        """Decide what happens: the rows of the active lineage leave the tables, the one before goes on."""
+        gone = decision.replay.missing
+        return Plan(
+            decision,
+            leaves=(decision.leaves, decision.newest_batch),
+            steps=(Stop(), PointOfNoReturn(), DeleteLaterRows(), Activate()),
+            refusal=EventsGone(decision.stream, gone) if gone else None,
+        )
+
+
+_LISTED: Final = 5
+"""Number of days, or files, that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDecision(DigestOfDecided):
+    """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
+
+    ``excluded_ranges``: ranges of the source whose rows the new lineage quarantines. ``canary``: terms of its canary.
+    """
+
+    stream: str
+    savepoint: str
+    manifest: str
+    lineage: str
+    batch_id: int
+    leaves: str
+    spec: str
+    excluded_ranges: ExcludedRanges = NOTHING_EXCLUDED
+    canary: CanaryTerms | None = USUAL
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        decided = asdict(self)
+        if not self.excluded_ranges:
+            del decided["excluded_ranges"]
+        del decided["canary"]
+        return {**decided, **digest_terms(self.canary)}
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """The ``decision`` and its consequences as they are now.
+
+    ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
+    left, -1 if its checkpoint has none. ``sessions`` are open in the savepoint, of so many ``events``, None in a native
+    savepoint, which does not count. ``remarks``: on the excluded ranges of the source. ``leads_back``:
+    whether a rollback can undo the restore. ``spec_stays``: the stream runs by the savepoint's spec already.
+    """
+
+    decision: RestoreDecision
+    batch_at: int
+    newest_batch: int
+    sessions: int | None
+    events: int | None
+    tables: tuple[RowsOfTable, ...]
+    replay: Replay
+    remarks: tuple[str, ...] = ()
+    leads_back: bool = True
+    spec_stays: bool = False
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Days (ISO, UTC) on which a table loses rows or gets rows back."""
+        return tuple(sorted({day for table in self.tables for day in (*table.by_day, *table.back)}))
+
+    @property
+    def digest(self) -> str:
+        """Digest of the decision."""
+        return self.decision.digest
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return self.decision.decided
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        decision = self.decision
+        yield f"stream {decision.stream} returns to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
+        yield f"  from  lineage {decision.leaves}, {describe_left(self.newest_batch)}"
+        yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
+        after = (
+            ", by which the stream runs"
+            if self.spec_stays
+            else ". Afterwards apply the stream's file with `run --apply`"
+        )
+        yield f"  spec  the savepoint's{after}"
+        yield f"  open  {_open_text(self.sessions, self.events)}"
+        for each in decision.excluded_ranges.lines():
+            yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.EXCLUDED}"
+        for remark in self.remarks:
+            yield f"        {remark}"
+        yield from consequences(self.tables, self.replay)
+
+
+def describe_left(newest_batch: int) -> str:
+    """Describe the lineage that is left, by its newest batch: -1 if its checkpoint has none, or is gone."""
+    return f"batch {newest_batch}. Its checkpoint is kept" if newest_batch >= 0 else "without a batch in its checkpoint"
+
+
+def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:
+    """Yield the rows that leave the tables and come back, and the part of the source that is read again."""
+    tables = list(tables)
+    folders = {table.location.rpartition("/")[0] for table in tables}
+    for table in tables:
+        name = table.table if len(folders) == 1 else f"{table.table} at {table.location}"
+        yield f"  {name}: {_describe_deleted(table)}"
+        if table.back:
+            back = f"{count_is(table.rows_back, 'row')} brought back, which an earlier command deleted"
+            yield f"  {name}: {back}, {_days(table.back)}"
+    again = "" if replay.items is None else f", {number_is(replay.items)} read again"
+    yield f"  source {replay.described}{again}"
+    for file in _some(replay.missing):
+        yield f"  no longer in the source: {file}"
+    if replay.missing:
+        yield "this plan is refused, because the events in them would be lost"
+
+
+def _open_text(sessions: int | None, events: int | None) -> str:
+    if sessions is None or events is None:
+        return "not counted, because the savepoint is native"
+    return f"{count_text(sessions, 'session')} of {count_text(events, 'event')}"
+
+
+def _describe_deleted(table: RowsOfTable) -> str:
+    return f"{count_is(table.rows, 'row')} deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
+
+
+def _days(by_day: Mapping[str, int]) -> str:
+    days = sorted(by_day)
+    shown = ", ".join(f"{day} ({by_day[day]:,})" for day in days[:_LISTED])
+    return f"of {shown}{_more(days)}"
+
+
+def _some(things: tuple[str, ...]) -> Iterator[str]:
+    yield from things[:_LISTED]
+    if len(things) > _LISTED:
+        yield f"and {len(things) - _LISTED:,} more"
+
+
+def _more(things: list[str]) -> str:
+    return f" and {count_text(len(things) - _LISTED, 'more day')}" if len(things) > _LISTED else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan(DigestOfDecided):
+    """A decision: ``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``.
+
+    It resumes ``lineage`` after ``batch_id``. ``tables``: the rows that leave them. ``replay``: what is read again.
+    ``remarks``: on the excluded ranges of it, and on the programs that the lineage needs.
+    """
+
+    stream: str
+    leaves: str
+    verb: str
+    newest_batch: int
+    lineage: str
+    batch_id: int
+    tables: tuple[RowsOfTable, ...]
+    replay: Replay
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Fields that the digest covers."""
+        return decide_rollback(self.stream, self.leaves, self.lineage).decided
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as text, line by line."""
+        yield f"stream {self.stream} returns to the lineage that it had before the {self.verb}"
+        yield f"  from  lineage {self.leaves}, {describe_left(self.newest_batch)}"
+        yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
+        for remark in self.remarks:
+            yield f"        {remark}"
+        yield from consequences(self.tables, self.replay)
+
+
+def decide_rollback(stream: str, leaves: str, lineage: str) -> DecidedFields:
+    """Return the decision of a plan before it is made: no table is read."""
+    return DecidedFields({"stream": stream, "leaves": leaves, "lineage": lineage})

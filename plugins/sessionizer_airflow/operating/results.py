@@ -1,0 +1,307 @@
+"""Course of a request for users: its maintenance window, labels, earlier tries, and the alert of a failure.
+
+A task's label is in Airflow's list of tasks, in the column Map Index. A run's label is its note.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from sessionizer.control.records.operation_record import PLAN_FILE, Ending, pending_operation, unbegun_commands
+from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
+from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
+from sessionizer.home.clock import MINUTE, epoch_ms, moment_text
+from sessionizer.state.commands.upgrades import Upgrade
+from sessionizer.stream_spec.spec_folder import find_stream
+from sessionizer_airflow.alerting.alert import Alert, AlertKind
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import PersonNeeded
+from sessionizer_airflow.internals import send_label
+from sessionizer_airflow.operating.request import PROMOTE, SAVEPOINT, TEST_ALERT, Request, request_id
+from sessionizer_airflow.project import OF_WINDOW, OPERATE, UPGRADE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+    from sessionizer.control.records.operation_record import OperationRecord, PlanRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import UpgradePolicy
+    from sessionizer_airflow.operating.approval import Approved
+
+
+SCHEDULED: Final = "operator_triggered"
+"""Type of a run that another DAG started. No user can give a run this type."""
+NEXT: Final = "wait for the next window, which begins anew, or run this DAG with its form"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """The window ``hours`` of a spec, which is open for ``left_ms`` (whole minutes), and its ``policy``.
+
+    ``options``: those of the upgrade that the spec wants in it, as a plan keeps them.
+    """
+
+    hours: str
+    policy: UpgradePolicy | None
+    left_ms: int
+    options: str = ""
+
+
+def is_scheduled(context: Mapping[str, Any] | Context) -> bool:
+    """Whether the schedule started the run, not a user or a DAG of theirs."""
+    run = context["dag_run"]
+    return run.run_type == SCHEDULED and str(context["run_id"]).startswith(OF_WINDOW)
+
+
+def find_window(streams: Path, stream: str) -> OpenWindow | None:
+    """Return the window that the spec of ``stream`` has open now. None if nothing may begin by itself.
+
+    The spec is read anew, because an approval and a job may come hours after the run began.
+
+    Raises PersonNeeded if the spec is broken or gone.
+    """
+    try:
+        upgrades = find_stream(streams, stream).upgrades
+    except TerminalError as error:
+        raise PersonNeeded.wrap(error) from None
+    now = epoch_ms()
+    until = upgrades.open_until(now)
+    if until is None or not upgrades.begins_something:
+        return None
+    options = shlex.join(Upgrade.make_for_window(upgrades).recorded())
+    return OpenWindow(str(upgrades.window), upgrades.policy, max(1, (until - now) // MINUTE) * MINUTE, options)
+
+
+def window_for_approval(context: Context, streams: Path, stream: str) -> OpenWindow | None:
+    """Return the open window of a scheduled run, None for a user's run.
+
+    Raises AirflowSkipException if the window is closed, because nobody was asked yet.
+    """
+    if not is_scheduled(context):
+        return None
+    window = find_window(streams, stream)
+    if window is None:
+        message = f"the maintenance window of stream {stream} is closed at {moment_text(epoch_ms())}: nothing is begun"
+        raise AirflowSkipException(message)
+    return window
+
+
+def require_window(context: Context, streams: Path, stream: str) -> None:
+    """Raise PersonNeeded if a scheduled run would begin after the window's end. A user's run may begin any time."""
+    if is_scheduled(context) and find_window(streams, stream) is None:
+        reason = f"the maintenance window of stream {stream} ended before the approved plan was begun"
+        raise PersonNeeded(reason, NEXT)
+
+
+SHOWN: Final = "operation"
+"""Context variable that the template of a task's label names."""
+TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"
+ARROW: Final = " → "
+DONE: Final = "done"
+"""Result of a task that did its work. A savepoint's is ``SAVED`` and its id."""
+SAVED: Final = "savepoint "
+CARRY_OUT: Final = "carry_out"
+_WORKERS: Final = frozenset({CARRY_OUT, PROMOTE, TEST_ALERT})
+"""Tasks that do what a form asks for. ``SAVEPOINT`` is another."""
+LONGEST: Final = 200
+"""Most characters of a label. Airflow keeps 250."""
+
+
+def is_operate(dag_id: str) -> bool:
+    """Whether ``dag_id`` is that of a DAG with a form, whichever team's. A stream has no DAG of that name."""
+    return dag_id.partition(".")[2] in {each.partition(".")[2] for each in (OPERATE, UPGRADE)}
+
+
+def show_label(context: Context, result: str = "") -> None:
+    """Label the task that runs now. Airflow renders the template itself only when the task ends."""
+    label = join_label(title_of(context["params"]), result)
+    context[SHOWN] = label  # type: ignore[typeddict-unknown-key]  # a variable of ours, for our template
+    send_label(label)
+
+
+def title_of(form: Mapping[str, object]) -> str:
+    """Return the verb, stream and goal of a form, which may contradict itself. The form of an upgrade has no verb."""
+    goal = form.get("savepoint") or form.get("time")
+    to = f" to {goal}" if form.get("verb") == "restore" and goal else ""
+    return f"{form.get('verb', 'upgrade') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
+
+
+def join_label(title: str, result: str) -> str:
+    """Join the title and the result. A title that is too long is cut, the result is not."""
+    told = f"{ARROW}{result}" if result else ""
+    return f"{title[: LONGEST - len(told)]}{told}"
+
+
+def savepoint_id_of(run_id: str, asked_at: datetime) -> str:
+    """Return the id of the savepoint that a run makes. Its time is that of the request."""
+    return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
+
+
+def result_of(states: Mapping[str, str | None], returned: Collection[str], savepoint: str, *, succeeded: bool) -> str:
+    """Return the result of a run that is over, by the states of its tasks and the tasks that ``returned`` a value.
+
+    Airflow keeps the return value of a task that did its work until the task runs again. A mark makes none, and changes
+    only the state. ``savepoint``: the id of the savepoint that the run makes.
+    """
+    if SAVEPOINT in returned:
+        return f"{SAVED}{savepoint}"
+    if not _WORKERS.isdisjoint(returned):
+        return DONE
+    if not succeeded:
+        failed = [task for task, state in states.items() if state == "failed"]
+        return f"failed at {failed[0]}" if failed else "failed"
+    marked = [task for task in (SAVEPOINT, *_WORKERS) if states.get(task) == "success"]
+    if marked:
+        return f"{marked[0]} was marked success and is not done"
+    return "rejected" if states.get("approve") == "success" else "nothing done"
+
+
+ABANDONED: Final = (
+    "do nothing, because the stream is as it was before. To carry it out after all, run this DAG again, which makes a "
+    "new plan"
+)
+
+
+def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
+    """Return the newest of the stream's ``operations`` that carried out the approved plan.
+
+    An operation that was over before the plan was made belongs to another plan. After a rollback, a new plan of the
+    same operation has the same digest.
+    """
+    done = [
+        each
+        for each in operations
+        if each.digest == approved.digest and each.outcome is Ending.DONE and each.step_at >= approved.planned_at
+    ]
+    return max(done, key=lambda each: each.step_at, default=None)
+
+
+def find_abandoner(operations: list[OperationRecord], approved: Approved) -> str | None:
+    """Return the user who gave the approved plan up, None if no user did."""
+    for each in reversed(operations):
+        if each.digest == approved.digest and each.abandoned_by and each.begun_at >= approved.planned_at:
+            return each.abandoned_by
+    return None
+
+
+RUN_AGAIN: Final = "then run this DAG again"
+PLAN_AGAIN: Final = "run this DAG again, which makes a new plan. Read what has changed before you approve it"
+OUTDATED: Final = frozenset({PlanChanged.remedy, StreamMovedOn.remedy})
+"""Remedies of a plan that no longer holds. They are for the command line: here the DAG makes the new plan."""
+
+log = logging.getLogger(__name__)
+
+
+def tell_of_failure(context: Mapping[str, Any]) -> None:
+    """Alert users of a failed operation, as ``on_failure_callback`` after the last try. Never raises."""
+    try:
+        request = Request.parse_form(context["run_id"], context["params"])
+        home = context["task"].project.home_of(request.stream)
+        alert = failure_alert(request, context.get("exception"), read_remains(home, request))
+        _note_told(home)
+    except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
+        log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
+        return
+    notify(alert, log.warning)
+
+
+def tell_of_scheduled_failure(context: Mapping[str, Any]) -> None:
+    """Alert users of a failed task of a maintenance window, because no user looks at its run. Never raises."""
+    if is_scheduled(context):
+        tell_of_failure(context)
+
+
+def _note_told(home: StreamHome) -> None:
+    """Record that users know of the command, so that its stream's watch does not alert them again.
+
+    Raises ControlUnreachable.
+    """
+    now_ms = epoch_ms()
+    unfinished = read_unfinished(home, read_driver(home, now_ms), now_ms)
+    if unfinished is not None:
+        TOLD_OF_STUCK.is_news(home, unfinished.try_key)
+
+
+def failure_alert(request: Request, error: object, left: Left) -> Alert:
+    """Make the alert. ``error``: the task's exception, None if its worker was lost.
+
+    ``left``: the stream after the failure.
+    """
+    reason = error.reason if isinstance(error, PersonNeeded) else str(error or "its worker was lost")
+    unknown = f"read the log of the task, {left.how_to_go_on(request.stream)}"
+    return Alert(
+        stream=request.stream,
+        kind=AlertKind.OPERATION_FAILED,
+        reason=f"{request.operation}, {left.standing}: {reason}",
+        what_to_do=error.remedy if isinstance(error, PersonNeeded) else unknown,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance.
+
+    ``other``: another command, which has the stream or waits for it.
+    """
+
+    pending: OperationRecord | None = None
+    in_maintenance: bool = False
+    other: OperationRecord | None = None
+
+    @property
+    def standing(self) -> str:
+        """Condition of the stream, in words."""
+        if self.other is not None:
+            return f"it had not begun, and the stream is down until its {self.other.verb} is finished"
+        if self.pending is not None:
+            return f"it had reached {self.pending.reached}, and the stream is down until it is finished"
+        if self.in_maintenance:
+            return "it had not begun, and the stream stays stopped until it is finished"
+        return "the stream is left as it was"
+
+    def how_to_go_on(self, stream: str) -> str:
+        """Return the next step after the cause is mended.
+
+        An operation that has deleted rows can only continue to its end.
+        """
+        if self.other is not None or (self.pending is None and not self.in_maintenance):
+            return RUN_AGAIN
+        is_past_return = self.pending is not None and self.pending.is_past_return
+        given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
+        return f"then clear the task carry_out of this run: it resumes where it was{given_up}"
+
+
+def how_to_mend(remedy: str, next_step: str) -> str:
+    """Return the whole advice of a failed command: its ``remedy``, then the ``next_step``."""
+    return PLAN_AGAIN if remedy in OUTDATED and next_step == RUN_AGAIN else f"{remedy}; {next_step}"
+
+
+def read_remains(home: StreamHome, request: Request) -> Left:
+    """Read what the failed command of the ``request`` left. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
+    pending, plan = pending_operation(home), PLAN_FILE.of(home, request.id).read()
+    if pending is not None:
+        return Left(pending) if _is_of(request, pending, plan) else Left(other=pending)
+    if read_desired(home).state is not DesiredState.MAINTENANCE:
+        return Left()
+    waiting = unbegun_commands(home)
+    is_waiting = any(_is_of(request, each, plan) for each in waiting)
+    return Left(in_maintenance=True) if is_waiting or not waiting else Left(other=waiting[0])
+
+
+def _is_of(request: Request, pending: OperationRecord, plan: PlanRecord | None) -> bool:
+    """Whether the ``request`` began the operation, by the digest of its plan, or may have without one."""
+    if plan is not None:
+        return plan.digest == pending.digest
+    return pending.verb == request.operation and request.savepoint in {None, pending.savepoint}
