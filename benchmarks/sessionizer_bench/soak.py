@@ -28,18 +28,17 @@ from sessionizer_bench.places import REPOSITORY
 from sessionizer_demo.feed.pacing import StopFlag
 from support.expected.landed import landed
 from support.expected.named_commands import commands_in
-from support.faults.patched_release import REFACTORING, release_with
-from support.histories.typed_moments import draw_moment
-from support.histories.typed_program import Running, TypedProgram
+from support.histories.typed_moments import Running, TypedProgram, draw_moment
 from support.histories.typed_user import ACCEPT
 from support.processes.driver_process import jvm_of, kill_process, workers_of
+from support.releases.environments import REFACTORING, release_with
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from support.histories.typed_program import Answer
+    from support.histories.typed_moments import Answer
 
 NAME: Final = "clicks"
 FAULT_EVERY_S: Final = 60.0

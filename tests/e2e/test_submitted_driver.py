@@ -17,7 +17,7 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.launching.spark_submit import DriverCall
 from sessionizer_airflow.project import Folders, Project
-from support.processes.found_process import command_of
+from support.processes.ports import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

@@ -27,8 +27,7 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, assert_landed, batches_of, landed
 from support.processes.driver_process import DriverProcess, kill_process, run_to_end
 from support.processes.typed_command import TypedCommand
-from support.stores.control_fixtures import new_folder
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, IN_EVERY_STORE, ON_A_PATH_AND_HDFS, new_folder
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec

@@ -20,9 +20,8 @@ from sessionizer.home.data_files import list_names
 from sessionizer.spark.ingest import punctuation
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
-from support.stores.data_fixtures import ON_A_PATH_AND_HDFS
-from support.streams.click_files import write_click_files
-from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
+from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from sessionizer.home.roots import uri_of
 from support.expected.landed import assert_as_defined
 from support.faults.small_disk import fill
 from support.processes.driver_process import DriverProcess, run_to_end
-from support.streams.click_files import write_click_files
-from support.streams.many_clicks import FIRST_EVENT_MS, many_clicks_spec
+from support.streams.click_files import FIRST_EVENT_MS, many_clicks_spec, write_click_files
 from support.streams.moments import Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
 

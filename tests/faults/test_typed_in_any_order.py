@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.faults.patched_release import REFACTORING, release_with
 from support.histories.typed_draws import TypedDraws
-from support.histories.typed_program import TypedProgram
+from support.histories.typed_moments import TypedProgram
 from support.histories.typed_stream import TypedStream
 from support.histories.typed_user import TypedUser
+from support.releases.environments import REFACTORING, release_with
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,14 +24,14 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.processes import fake_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessionizer.home.stream_home import StreamHome
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
 CONNECTION = {
     "conn_type": "spark",

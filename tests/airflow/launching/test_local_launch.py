@@ -22,7 +22,7 @@ from sessionizer_airflow.launching.spark_submit import DriverCall, job_environme
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Folders
 from sessionizer_demo.local_airflow.api import wait_until
-from support.faults.spoiled_specs import KAFKA, changed
+from support.faults.bad_clicks import KAFKA, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.supervision_records import recorded, works
+from support.expected.driver_statuses import recorded, works
 from support.places import SUPPORT
 from support.processes.driver_commands import scripted_driver
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.spark_submit import DriverCall
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
 
 LOGS = SUPPORT / "start_logs"

@@ -30,10 +30,10 @@ from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.project import Folders
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.fixtures.supervisor import patient, set_limits
 from support.processes.fabricated_platform import Platform
-from support.processes.found_process import known
+from support.processes.ports import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

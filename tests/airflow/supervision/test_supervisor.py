@@ -46,9 +46,9 @@ from sessionizer_airflow.operators import desired_state as user_kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait, read_situation
 from sessionizer_airflow.supervision.watch import look_at
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.fixtures.supervisor import patient
-from support.processes.found_process import known
+from support.processes.ports import known
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.act import Supervisor
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from sessionizer.lineage.fingerprint import (
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes, write_lineage_spec
 from sessionizer.stream_spec.spec_folder import read_spec_file
 from sessionizer_airflow.supervision.decide import Adopt, Wait
-from support.expected.supervision_records import launched, recorded, works
+from support.expected.driver_statuses import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill

@@ -16,7 +16,7 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.lease import fence
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
-from support.expected.supervision_records import launched, works
+from support.expected.driver_statuses import launched, works
 from support.expected.told_causes import MADE, made
 from support.faults import spoiled_streams as spoiled
 from support.faults.bad_clicks import line
@@ -25,7 +25,7 @@ from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
 from support.places import REPOSITORY
 from support.processes.driver_commands import real_driver
 from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
-from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.streams.click_files import many_clicks_spec, write_many_clicks
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from sessionizer.lineage.fingerprint import RELEASE, SPARK, read_fingerprint
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.checkpoint_log import CheckpointLog
+from support.expected.driver_statuses import launched, works
 from support.expected.landed import assert_as_defined
-from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
 from support.places import REPOSITORY
 from support.processes.driver_process import environment, run_to_end

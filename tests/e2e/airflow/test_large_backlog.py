@@ -17,8 +17,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.places import REPOSITORY
-from support.processes.found_process import command_of
-from support.streams.many_clicks import write_many_clicks
+from support.processes.ports import command_of
+from support.streams.click_files import write_many_clicks
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform

@@ -21,7 +21,7 @@ from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.faults.airflow_faults import has_stopped
-from support.pages.operate_form import OPERATE, OperateForm
+from support.pages.page_user import OPERATE, OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told

@@ -24,11 +24,10 @@ from sessionizer_demo.local_airflow.api import wait_until
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.faults.airflow_faults import has_stopped
-from support.pages.operate_form import OPERATE
-from support.pages.page_user import CLICKS, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
+from support.pages.page_user import CLICKS, OPERATE, PAGE_SETTINGS, PAGE_SPEC, PageUser, page_user
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
-from support.processes.found_process import known
+from support.processes.ports import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.session import spark_session
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, event_of, is_valid, landed
-from support.pages.operate_form import OperateForm
+from support.pages.page_user import OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
 from support.processes.postgres import PostgresServer

@@ -28,10 +28,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import examine_drain
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.pages.browser import Browser, chromium
-from support.pages.operate_form import OperateForm
-from support.pages.page_user import PICTURES
+from support.pages.page_user import PICTURES, OperateForm
 from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess
 from support.processes.live_airflow import TASK

@@ -17,7 +17,7 @@ from sessionizer.control.status.driver_status import State
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family, left_behind
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.faults.airflow_faults import (
     FAULTS,
     batches,

@@ -13,9 +13,9 @@ from sessionizer.causes.cause import KILLED
 from sessionizer.control.records.process_records import read_launch
 from sessionizer.control.records.supervision_records import PAUSE_FILE, DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
-from support.pages.operate_form import OPERATE, OperateForm
+from support.pages.page_user import OPERATE, OperateForm
 from support.processes.file_notifier import told
-from support.processes.found_process import known
+from support.processes.ports import known
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform

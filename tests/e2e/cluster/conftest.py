@@ -11,8 +11,7 @@ from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
-from support.cluster.site import HERE, Site
-from support.cluster.supervisors import end_newest_driver, environment_of, supervisor_of_scripted_drivers
+from support.cluster.site import HERE, Site, end_newest_driver, environment_of, supervisor_of_scripted_drivers
 from support.processes.live_airflow import Platform, tolerant
 
 if TYPE_CHECKING:

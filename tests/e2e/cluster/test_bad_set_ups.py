@@ -21,7 +21,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.machines import Machine
-from support.expected.heard import Heard
+from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY
 from support.streams.stage import Stage, clicks_spec
 

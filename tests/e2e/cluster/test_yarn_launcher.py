@@ -19,10 +19,8 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.watch import look_at
 from sessionizer_demo.local_airflow.api import wait_until
 from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
-from support.cluster.site import APART, DRIVERS_HOST, HERE
-from support.cluster.supervisors import PATIENT_ENOUGH, newest_driver_works, supervisor_of
-from support.expected.heard import Heard
-from support.expected.supervision_records import recorded
+from support.cluster.site import APART, DRIVERS_HOST, HERE, PATIENT_ENOUGH, newest_driver_works, supervisor_of
+from support.expected.driver_statuses import Heard, recorded
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from sessionizer.control.records.supervision_records import DesiredState, write_
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.listing import list_savepoints
 from sessionizer_demo.local_airflow.api import wait_until
-from support.cluster.container_stack import CONTROL, DATA, ContainerStack
+from support.cluster.containers import CONTROL, DATA, ContainerStack
 from support.expected.landed import assert_landed
 from support.faults.airflow_faults import has_stopped
 from support.pages.browser import chromium
-from support.pages.operate_form import OperateForm
+from support.pages.page_user import OperateForm
 from support.processes.live_airflow import tolerant
 from support.processes.ports import free_ports
 from support.streams.click_files import known_rows

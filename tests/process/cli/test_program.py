@@ -262,3 +262,19 @@ def test_the_folder_of_specs_of_a_checkout_stands_for_the_checkout() -> None:
     found = diff(folder, "clicks", "--against", str(folder), "--json")
     assert found.returncode == 0, found.stderr
     assert "deciding code" not in json.loads(found.stdout)[0]["unseen"]
+
+
+def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
+    program = (
+        "import sys, sessionizer.stream_spec.spec_folder; "
+        "from sessionizer.stream_spec import decisions, json_schema;"
+        "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

@@ -30,7 +30,7 @@ from sessionizer.home.control_store import Store, record_names
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
-from support.processes.found_process import known
+from support.processes.ports import known
 from support.stores.control_fixtures import ON_A_PATH, home_with
 
 if TYPE_CHECKING:

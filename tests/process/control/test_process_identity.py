@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,10 @@ from sessionizer.control.records.process_records import ProcessIdentity, identif
 from sessionizer.control.status.driver_status import State
 from sessionizer.control.status.read_status import read_driver
 from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.driver.batch_history import task_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -126,3 +128,35 @@ def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> 
     assert read_driver(home, epoch_ms()).state is State.VANISHED
     fence(home)
     assert read_driver(home, epoch_ms()).state is State.VANISHED
+
+
+PARENT = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", "while True: pass"])
+"""
+
+
+def test_a_worker_that_works_is_seen_and_one_that_stands_still_is_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], start_new_session=True) as parent:
+        try:
+            _await(lambda: task_seconds(parent.pid) >= 1)
+            os.killpg(parent.pid, signal.SIGSTOP)
+            stood = task_seconds(parent.pid)
+            busy_until = time.process_time() + 0.2
+            while time.process_time() < busy_until:
+                assert task_seconds(parent.pid) == stood, "our own processor time is none of its"
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
+def test_a_process_that_is_gone_did_nothing() -> None:
+    with subprocess.Popen(["/bin/true"]) as ended:
+        ended.wait()
+    assert task_seconds(ended.pid) == 0
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

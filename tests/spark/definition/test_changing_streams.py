@@ -38,10 +38,10 @@ from support.streams.changing_stream import (
     sessions_in,
     tell,
 )
-from support.streams.log_feed import batches_that_bring_something
 from support.streams.moments import Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import Log, examples_of, logs
+from support.streams.streamed_log import batches_that_bring_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

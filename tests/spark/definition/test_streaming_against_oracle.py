@@ -27,7 +27,6 @@ from support.expected.emission import owed_by_batch
 from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
 from support.places import REPOSITORY
 from support.streams.drawn_logs import commit, draw
-from support.streams.log_feed import batches_that_bring_something
 from support.streams.plain_rows import (
     Record,
     conflict_of_row,
@@ -43,7 +42,15 @@ from support.streams.plain_rows import (
     session_of_row,
 )
 from support.streams.strategies import Log, examples_of, logs
-from support.streams.streamed_log import Emitted, Pace, Setting, Streamed, as_specified, stream
+from support.streams.streamed_log import (
+    Emitted,
+    Pace,
+    Setting,
+    Streamed,
+    as_specified,
+    batches_that_bring_something,
+    stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

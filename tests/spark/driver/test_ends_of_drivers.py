@@ -28,8 +28,7 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.places import opened
 from support.processes.driver_process import DriverProcess
-from support.streams.click_files import write_click_files
-from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.streams.click_files import many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

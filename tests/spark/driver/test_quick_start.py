@@ -30,7 +30,7 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
-from support.processes.found_process import command_of
+from support.processes.ports import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

@@ -21,7 +21,7 @@ from sessionizer_airflow.project import Folders, Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from support.expected.heard import Heard
+from support.expected.driver_statuses import Heard
 from support.places import REPOSITORY
 from support.processes.standalone_spark import standalone_cluster
 

@@ -30,13 +30,13 @@ from sessionizer.errors import (
 from sessionizer.home.roots import uri_of
 from sessionizer.launch.driver_environment import plain
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.folder_digest import folder_digest
+from support.expected.file_accesses import folder_digest
 from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import line
 from support.places import REPOSITORY, mounted
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up
-from support.stores.data_fixtures import HDFS
+from support.stores.control_fixtures import HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

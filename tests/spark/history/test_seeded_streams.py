@@ -23,17 +23,16 @@ from sessionizer.state.commands.seeds import BEGINNING, NOW, SOURCE, SeedDecisio
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
-from support.expected.folder_digest import folder_digest, settled_digest
+from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import landed, plain, table_rows
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
-from support.streams.log_feed import COLUMNS, MAPPING, source_row
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
-from support.streams.streamed_log import written_rules
+from support.streams.streamed_log import COLUMNS, MAPPING, source_row, written_rules
 from support.verbs.reseeded_stream import Killed
 from support.verbs.seeded_stream import reader_of, seed
 

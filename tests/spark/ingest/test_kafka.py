@@ -19,9 +19,8 @@ from support.places import opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import known_rows
-from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
+from support.streams.kafka_clicks import batches_of, click, kafka_spec, produce, read_so_far, topic_spec, transaction
 from support.streams.stage import Stage
-from support.streams.transactions import click, topic_spec, transaction
 from support.verbs.reseeded_stream import reseed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.stream_spec.document.reader_options import find_options
 from sessionizer.stream_spec.spec_folder import load_stream
 from support.stores.schema_registry import SchemaRegistry
-from support.streams.example_streams import EXAMPLES, NAMES, expected_file, values_of
+from support.streams.spec_folder import EXAMPLES, NAMES, expected_file, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,15 +25,15 @@ from support.expected.landed import as_landed, is_valid, landed
 from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.stores.schema_registry import SchemaRegistry
-from support.streams.bytes_of_clicks import (
+from support.streams.click_files import (
     CLICK,
     WITHOUT_DEVICE,
     avro_schema,
     avro_value,
+    known_rows,
     protobuf_descriptor,
     protobuf_value,
 )
-from support.streams.click_files import known_rows
 from support.streams.kafka_clicks import batches_of, kafka_spec, produce, read_so_far
 from support.streams.stage import Stage
 

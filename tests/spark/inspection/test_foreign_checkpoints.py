@@ -11,9 +11,9 @@ import pytest
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages, inspect
 from sessionizer.spark.state.restores.table_rows import count_store_rows
+from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
-from support.expected.folder_digest import folder_digest, settled_digest
-from support.faults.checkpoint_damage import Held, Way
+from support.expected.file_accesses import folder_digest, settled_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

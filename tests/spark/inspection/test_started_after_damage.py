@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from sessionizer.checkpoint.files import hadoop_file
 from sessionizer.inspection.finding import Effect
 from sessionizer.inspection.inspect import inspect
+from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
-from support.faults.checkpoint_damage import Held, Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,15 +22,14 @@ from sessionizer.state.proof.comparison import DifferenceKind
 from sessionizer.state.proof.result import ProofVerdict
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.expected.folder_digest import folder_digest
+from support.expected.file_accesses import folder_digest
 from support.faults.bad_clicks import line
-from support.faults.patched_release import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
 from support.places import opened
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up
-from support.streams.click_files import known_rows, write_click_files
+from support.releases.environments import CUTS_ELSEWHERE, REFACTORING, Patch, prove_with, release_with
+from support.streams.click_files import known_rows, many_clicks_spec, write_click_files, write_many_clicks
 from support.streams.kafka_clicks import kafka_spec, produce
-from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, log_truncated
 from support.processes.in_process import begin_batch, catch_up, drain
+from support.streams.kafka_clicks import click, send, topic_spec
 from support.streams.stage import Stage, clicks_spec
-from support.streams.transactions import click, send, topic_spec
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path

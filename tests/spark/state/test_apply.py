@@ -37,7 +37,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import examples_of, logs
 from support.verbs.reseeded_stream import Killed, tell_reseeded
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path

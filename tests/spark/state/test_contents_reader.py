@@ -35,12 +35,11 @@ from sessionizer.spark.state.open_events import KeptState, read_open_events, rea
 from sessionizer.spark.state.restores.table_rows import count_store_rows
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 from support.expected.checkpoint_log import CheckpointLog
-from support.expected.folder_digest import folder_digest, settled_digest
+from support.expected.file_accesses import folder_digest, settled_digest
 from support.expected.landed import batches_of
 from support.processes.in_process import catch_up
-from support.stores.data_fixtures import ON_A_PATH_AND_HDFS
+from support.stores.control_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
-from support.streams.log_feed import batches_that_bring_something
 from support.streams.plain_rows import (
     open_event_of_oracle,
     open_event_of_record,
@@ -51,7 +50,7 @@ from support.streams.plain_rows import (
 )
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ALL_MODES, Log, examples_of, logs
-from support.streams.streamed_log import Pace, Setting, Streamed, as_specified, stream
+from support.streams.streamed_log import Pace, Setting, Streamed, as_specified, batches_that_bring_something, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

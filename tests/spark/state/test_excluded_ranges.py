@@ -37,12 +37,12 @@ from support.expected.landed import Landed, as_landed, landed
 from support.faults.killed_verbs import killed_before_each_write
 from support.places import opened
 from support.processes.in_process import catch_up, drain
-from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
+from support.streams.kafka_clicks import brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.restored_stream import SAVED_AFTER, Restored
-from support.verbs.typed_verbs import approved, done_before
+from support.verbs.scene_verbs import approved, done_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from support.processes.kafka_broker import KafkaBroker
-    from support.streams.brought_rows import Brought
+    from support.streams.kafka_clicks import Brought
 
 BAD, NEXT = "clicks-00000003.json", "clicks-00000004.json"
 ROWS, PARTS = 450, 3

@@ -27,7 +27,7 @@ from support.processes.in_process import drain
 from support.releases.cut_release import CANONICAL, EXPECTED, NATIVE, RELEASES, sessions_of, unpack_release
 from support.streams.changing_stream import records_of
 from support.verbs.restored_stream import Restored
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,7 @@ from support.processes.in_process import catch_up, drain
 from support.processes.typed_command import TypedCommand
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.scene_verbs import VERBS
-from support.verbs.stopped_scene import Scene
+from support.verbs.scene_verbs import VERBS, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -40,7 +40,7 @@ from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import records_of
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import SEED_BATCH, Killed
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -30,11 +30,11 @@ from support.expected.landed import assert_moved_as_defined
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

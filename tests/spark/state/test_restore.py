@@ -41,7 +41,7 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.places import opened
 from support.processes.in_process import catch_up, drain
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
 
 if TYPE_CHECKING:

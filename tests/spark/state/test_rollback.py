@@ -15,11 +15,11 @@ from sessionizer.spark.state.commands.restores import RollbackRunner, plan_rollb
 from sessionizer.state.commands.restores import Rollback
 from support.expected.landed import assert_as_defined
 from support.processes.in_process import catch_up, drain
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 from support.verbs.reseeded_stream import Killed, reseed
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path

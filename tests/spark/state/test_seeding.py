@@ -26,7 +26,6 @@ from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed
 from support.places import opened
 from support.processes.in_process import catch_up, drain
-from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.changing_stream import (
     conflicts_defined,
     conflicts_in,
@@ -36,6 +35,7 @@ from support.streams.changing_stream import (
     sessions_in,
 )
 from support.streams.click_files import known_rows, write_click_files
+from support.streams.kafka_clicks import brought_to_delta, brought_to_kafka
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import ALL_MODES, examples_of, logs
 from support.verbs.reseeded_stream import reseed, tell_reseeded
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sessionizer.home.roots import DataPath
     from sessionizer.spark.state.open_events import KeptState
     from support.processes.kafka_broker import KafkaBroker
-    from support.streams.brought_rows import Brought
+    from support.streams.kafka_clicks import Brought
     from support.streams.strategies import Log
 
 

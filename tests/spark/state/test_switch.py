@@ -22,11 +22,11 @@ from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import assert_landed, event_of, landed, table_rows
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
-from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.stores.control_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
+from support.streams.kafka_clicks import click, send, topic_spec
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec, topic_source
-from support.streams.transactions import click, send, topic_spec
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -41,13 +41,13 @@ from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, assert_landed, batches_of, table_rows
 from support.faults.bad_clicks import line
-from support.faults.patched_release import CUTS_ELSEWHERE, release_with, type_with
 from support.places import REPOSITORY, opened
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
+from support.releases.environments import CUTS_ELSEWHERE, release_with, type_with
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-from support.verbs.typed_verbs import approved
+from support.verbs.scene_verbs import approved
 
 if TYPE_CHECKING:
     from pathlib import Path

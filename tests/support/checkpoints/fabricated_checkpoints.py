@@ -1,20 +1,100 @@
-"""A checkpoint in memory, its files of the form that Spark gives them, with nothing in the state that makes sense."""
+"""The files of a checkpoint, each damaged in every way: in memory, and on disk."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import google_crc32c
 from xxhash import xxh32_intdigest
 
+from sessionizer.checkpoint.files import Files
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
 from sessionizer.inspection.integrity import LZ4_MAGIC
-from support.faults.checkpoint_damage import Held
+from sessionizer.lineage.fingerprint import Fingerprint
+from sessionizer.state.lineages.committed_batch import Position
+from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
+from sessionizer.state.savepoints.listing import UseMark, write_data_record
+from sessionizer.state.savepoints.manifest import Counts, Manifest, SavepointKind, SinkTable, write_manifest
+from sessionizer.state.savepoints.verification import data_files
+from support.places import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import StreamHome
+
+
+class Way(StrEnum):
+    """What happens to a file."""
+
+    CUT = "cut"
+    EMPTIED = "emptied"
+    FLIPPED = "flipped"
+    REMOVED = "removed"
+
+    def of(self, content: bytes) -> bytes | None:
+        """What is left of it; None for nothing, not even the name."""
+        middle = len(content) // 2
+        if self is Way.CUT:
+            return content[:middle]
+        if self is Way.FLIPPED:
+            return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+        return b"" if self is Way.EMPTIED else None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A checkpoint in memory."""
+
+    contents: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """All files below a folder."""
+        files = (entry for entry in sorted(folder.rglob("*")) if entry.is_file())
+        return cls({entry.relative_to(folder).as_posix(): entry.read_bytes() for entry in files})
+
+    @property
+    def names(self) -> list[str]:
+        """Of the files that Spark writes for itself: Hadoop's checksums are hidden."""
+        return [name for name in self.contents if not name.rpartition("/")[2].startswith(".")]
+
+    def without_hidden(self) -> Self:
+        """As a file system holds it for which Hadoop keeps no checksums."""
+        return replace(self, contents={name: self.contents[name] for name in self.names})
+
+    def damaged(self, name: str, way: Way) -> Self:
+        """With one file damaged. What Hadoop noted of it stays."""
+        left = way.of(self.contents[name])
+        others = {other: content for other, content in self.contents.items() if other != name}
+        return replace(self, contents=others if left is None else {**others, name: left})
+
+    def files(self) -> Files:
+        """As the inspection reads them."""
+
+        def read(name: str) -> bytes:
+            if name not in self.contents:
+                raise FileNotFoundError(name)
+            return self.contents[name]
+
+        return Files("memory", {name: len(content) for name, content in self.contents.items()}, read)
+
+    def put(self, folder: Path) -> None:
+        """Have exactly these files in a folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, content in self.contents.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+
 
 QUERY_ID: Final = "7f1af382-90ac-43aa-a012-645e1e5d3619"
 FIRST_MS: Final = 1_795_441_000_000
@@ -87,3 +167,71 @@ def _changes(name: str, *, checked: bool) -> dict[str, bytes]:
     value = struct.unpack(">i", struct.pack(">I", google_crc32c.value(stream)))[0]
     told = {"algorithm": "CRC32C", "value": value, "mainFileSize": len(stream)}
     return {name: stream, f"{name}.crc": json.dumps(told).encode()}
+
+
+SPEC = {"name": "clicks", "key_groups": 4, "rules": {"gap_timeout": "30 seconds"}, "description": "x"}
+NOBODY = 2**22 + 1
+"""A process id that no Linux gives out."""
+
+
+def manifest_of(savepoint: str, batch_id: int = 7, made_at: int = 1_000) -> Manifest:
+    """A manifest without files."""
+    return Manifest(
+        id=savepoint,
+        kind=SavepointKind.CANONICAL,
+        stream="clicks",
+        owner="clicks@1f2e3d4c5b6a7988",
+        lineage="20261121T105501-3fa9c2",
+        batch_id=batch_id,
+        batch_at=900,
+        made_at=made_at,
+        live=True,
+        checkpoint_format=1,
+        revision="0001",
+        spec=SPEC,
+        time_mode="event_time",
+        payload_types={"page": ["string"]},
+        position=Position("files", {"logOffset": 3}),
+        watermark_ms=850,
+        sinks=(SinkTable("sessions", "/tables/sessions", 12), SinkTable("quarantine", "/tables/quarantine", None)),
+        counts=Counts(events=9, keys=4, groups=2, sessions=5),
+        earliest_due_ms=990,
+        fingerprint=Fingerprint("ab", {"spark": "4.2.0"}, {"spark.sql.shuffle.partitions": "2"}),
+    )
+
+
+def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000, why: str = "tests") -> SavepointHome:
+    """A complete savepoint with a file of each kind."""
+    home = begin(folder, savepoint, why=why)
+    for part in (GROUP_LOGS, OPEN_EVENTS, TIMEOUTS, SEEN_FILES):
+        log = home.part(part) / "_delta_log"
+        opened(log).mkdir(parents=True)
+        opened(log / f"{0:020d}.json").write_text('{"add": "part-0.parquet"}')
+        opened(home.part(part) / "part-0.parquet").write_bytes(part.encode() * 50)
+    write_manifest(home, replace(manifest_of(savepoint, made_at=made_at), files=tuple(data_files(home))))
+    return home
+
+
+def begin(folder: DataPath, savepoint: str, *, by_the_dead: bool = False, why: str = "tests") -> SavepointHome:
+    """A savepoint that this process, or one that was killed, has begun to make."""
+    home = SavepointHome.of(folder, savepoint)
+    ours = UseMark.now(why)
+    write_data_record(home.begun, replace(ours, pid=NOBODY) if by_the_dead else ours)
+    return home
+
+
+def read_by_the_dead(home: SavepointHome) -> None:
+    """The mark of a reader that was killed."""
+    write_data_record(home.reader("dead"), replace(UseMark.now("tests"), pid=NOBODY))
+
+
+def read_elsewhere(home: SavepointHome, since: int | None = None) -> None:
+    """The mark of a reader on another machine."""
+    engaged = replace(UseMark.now("tests"), host="elsewhere", at=epoch_ms() if since is None else since)
+    write_data_record(home.reader("far"), engaged)
+
+
+def note_origin(home: StreamHome, lineage: str, savepoint: str) -> None:
+    """Have a lineage be one that began with ``savepoint``."""
+    home.lineage(lineage).records.mkdir(parents=True)
+    ORIGIN_FILE.of(home, lineage).write(Origin("restore", 0, "20261121T105500-000000", 7, savepoint))

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
+import pytest
 
+from sessionizer.control.records.driver_records import HEARTBEAT_FILE
+from sessionizer.control.records.process_records import read_launch
+from sessionizer.home.roots import CONTROL_VARIABLE, HOME_VARIABLE
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.local import DriverTraces
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.cluster.machines import Machine, write_spark_defaults
+from support.expected.driver_statuses import Heard
+from support.places import REPOSITORY, SUPPORT
 from support.processes.driver_process import QUICK_JVM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from sessionizer.home.stream_home import StreamHome
+    from support.cluster.cluster_stage import ClusterStage
     from support.processes.yarn import Yarn
+
 
 CONNECTION = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "default"}}
 HERE, APART = "here", "apart"
@@ -86,3 +101,68 @@ class Site:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_SUBMIT_OPTS": QUICK_JVM,
         }
+
+
+PATIENT_ENOUGH = SupervisionPolicy(
+    startup_grace_ms=90_000, stale_limit_ms=4_000, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=3
+)
+BUSY_MACHINE = SupervisionPolicy(startup_grace_ms=180_000, stale_limit_ms=60_000)
+"""Limits for drivers with Spark's work, which wait for a new executor."""
+
+
+def supervisor_of_scripted_drivers(site: Site, folder: Path) -> Supervisor:
+    """The application that brings the drivers is made in ``folder``, and is real."""
+    application = folder / "application"
+    application.mkdir()
+    (application / "main.py").symlink_to(SUPPORT / "processes" / "scripted_driver.py")
+    (application / "sessionizer").symlink_to(REPOSITORY / "jobs" / "sessionizer")
+    project = Project(application=application / "main.py", streams=site.platform, jars=folder, home=site.platform)
+    return supervisor_in(project, PATIENT_ENOUGH)
+
+
+@contextmanager
+def supervisor_of(clicks: ClusterStage, yarn: Yarn) -> Iterator[Supervisor]:
+    """A supervisor that launches the drivers of ``clicks`` as Airflow does. The last of them is killed at the end."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in environment_of(clicks, yarn).items():
+            environment.setenv(name, value)
+        found = supervisor_in(Project.from_environment(), BUSY_MACHINE)
+        yield found
+        end_newest_driver(found)
+
+
+def environment_of(clicks: ClusterStage, yarn: Yarn) -> dict[str, str]:
+    """The variables that name the stream's folders and the cluster that its drivers run on."""
+    stage = clicks.stage
+    return {
+        **Site.of(yarn, stage.root, stage.home, drivers_see_it=stage.control is None).environment,
+        **({} if stage.control is None else {CONTROL_VARIABLE: stage.control}),
+        HOME_VARIABLE: str(stage.home),
+        "SESSIONIZER_STREAMS": str(stage.streams),
+        "SESSIONIZER_DATA": stage.data or "",
+    }
+
+
+def supervisor_in(project: Project, policy: SupervisionPolicy) -> Supervisor:
+    """The supervisor of the stream ``clicks``, as Airflow makes it. What it says is heard."""
+    return Supervisor(
+        stream="clicks",
+        home=project.home_of("clicks"),
+        folders=project.folders,
+        launcher=ConnectionLauncher(project=project),
+        policy=policy,
+        say=Heard(),
+    )
+
+
+def end_newest_driver(supervisor: Supervisor) -> None:
+    """Kill the driver that was launched last, if it is there."""
+    launch = read_launch(supervisor.home)
+    if launch is not None:
+        supervisor.drivers.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+
+
+def newest_driver_works(home: StreamHome) -> bool:
+    """Whether the driver that was launched last has committed a batch."""
+    beat, launch = HEARTBEAT_FILE.of(home).read(), read_launch(home)
+    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from sessionizer.control.records.supervision_records import SupervisionRecord
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
     Test = TypeVar("Test", bound=Callable[..., object])
 

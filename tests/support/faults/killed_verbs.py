@@ -24,8 +24,8 @@ from sessionizer.errors import LeaseLost
 from sessionizer.home.record_file import examine_json
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.restores import table_rows
-from support.expected.folder_digest import settled_digest
-from support.faults.lost_lease import lose_lease
+from support.expected.file_accesses import settled_digest
+from support.verbs.scripted_runner import lose_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

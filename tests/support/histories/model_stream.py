@@ -1,18 +1,91 @@
-"""A stream, its lineages, savepoints, tables and commands as values: what any order of commands must come to.
-
-Which rows leave the tables and come back is decided by the product's own code. The rest is the least that tells whether
-the tables hold each event exactly once: an event is open until the next one is read, then it is a row.
-"""
+"""Delta tables as values: versions of rows, transactions by application, and a log that forgets old versions."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.state.lineages.origin import NO_BATCH, Origin, Path, path_to
 from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
-from support.histories.model_tables import Gone, ModelTable, Row, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Row(NamedTuple):
+    """A row that ``batch_id`` of ``lineage`` wrote of the event ``number``."""
+
+    lineage: str
+    batch_id: int
+    number: int
+
+
+class Gone(Exception):
+    """The version was vacuumed."""
+
+
+@dataclass(slots=True)
+class ModelTable:
+    """``versions``: the rows of each, and the transaction that made it. ``oldest``: the first that can be read."""
+
+    versions: list[tuple[frozenset[Row], tuple[str, int] | None]] = field(default_factory=list)
+    transactions: dict[str, int] = field(default_factory=dict)
+    oldest: int = 0
+
+    @property
+    def rows(self) -> frozenset[Row]:
+        """The rows of the newest version."""
+        return self.versions[-1][0] if self.versions else frozenset()
+
+    def append(self, rows: Iterable[Row], application: str, version: int) -> None:
+        """Append rows, unless the table has the transaction."""
+        if version <= self.transactions.get(application, -1):
+            return
+        self.transactions[application] = version
+        new = set(rows)
+        assert not new & self.rows, "a batch is there twice"
+        self.versions.append((self.rows | new, (application, version)))
+
+    def delete(self, condition: str) -> None:
+        """Delete the rows that meet the SQL ``condition``."""
+        left = self.rows - select(self.rows, condition)
+        if left != self.rows:
+            self.versions.append((left, None))
+
+    def at(self, version: int) -> frozenset[Row]:
+        """The rows of a version. Raises Gone."""
+        if version < self.oldest:
+            raise Gone
+        return self.versions[version][0]
+
+    def version_with_batch(self, lineage: str, batch_id: int) -> int | None:
+        """As ``sink_versions.version_with_batch``, whose own tests compare it with real logs."""
+        if not self.versions:
+            return None
+        found = len(self.versions) - 1
+        for number in range(found, -1, -1):
+            transaction = self.versions[number][1]
+            if transaction is not None and transaction[0] == lineage and transaction[1] > batch_id:
+                found = number - 1
+            elif transaction is not None:
+                break
+        return found if found >= 0 else None
+
+    def vacuum(self) -> None:
+        """Forget all versions but the newest."""
+        self.oldest = max(0, len(self.versions) - 1)
+
+
+def select(rows: Iterable[Row], condition: str) -> frozenset[Row]:
+    """The rows that meet an SQL condition, by a real SQL engine."""
+    with sqlite3.connect(":memory:") as database:
+        database.execute("create table t (lineage text, batch_id integer, number integer)")
+        database.executemany("insert into t values (?, ?, ?)", rows)
+        found = database.execute(f"select lineage, batch_id, number from t where {condition}")  # noqa: S608  ours
+        return frozenset(Row(*each) for each in found)
+
 
 NAMES = ("sessions", "quarantine")
 Folder: TypeAlias = str | None

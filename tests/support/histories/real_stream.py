@@ -35,7 +35,7 @@ from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from support.expected.landed import table_rows
-from support.histories.session_files import EVENTS, SPEC, USERS, write_session_file
+from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_file
 from support.places import opened
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage

@@ -1,8 +1,10 @@
-"""A user at a terminal: types commands that may be killed or frozen, and follows what `status` advises."""
+"""Checks of what each typed command answers, and counts of the commands by how they ended."""
 
 from __future__ import annotations
 
+import logging
 import re
+import shlex
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,18 +14,147 @@ from sessionizer.control.lease import read_lease
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.errors import NotAccepted, OperationPending
-from support.expected.named_commands import commands_in
-from support.histories.typed_answers import Answers, require_pasteable
-from support.histories.typed_between import act_after_kill, act_while_frozen, edit_rules, freeze_driver_for
+from sessionizer.spark.driver.query_watch import REFUSED_BATCH
+from support.expected.named_commands import commands_in, faults
 from support.histories.typed_moments import draw_moment, is_approved, told_steps
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from support.histories.typed_moments import Moment
-    from support.histories.typed_program import Answer, Running, TypedProgram
+    from support.histories.typed_moments import Answer, Moment, Running, TypedProgram
     from support.histories.typed_stream import TypedStream
+
+
+LOG: Final = logging.getLogger(__name__)
+SAYS_NO: Final = frozenset({"diff", "doctor", "status", "spec"})
+"""Commands whose exit code is their answer: they need no remedy."""
+_ROW: Final = re.compile(r"^\| (\d+) \|", re.MULTILINE)
+CODES: Final = frozenset(map(int, _ROW.findall((REPOSITORY / "docs" / "command-line.md").read_text()))) - {1, 2}
+"""Exit codes that the page names, but for those of errors without a name and of mistyped options."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """Counts of the answers. ``hits``: kills and freezes of approved commands, by command, step and stage of record."""
+
+    typed: Counter[str] = field(default_factory=Counter)
+    killed: Counter[str] = field(default_factory=Counter)
+    codes: Counter[tuple[str, int]] = field(default_factory=Counter)
+    hits: Counter[str] = field(default_factory=Counter)
+
+    def take(self, answer: Answer, *, counted: bool = True) -> Answer:
+        """Check an answer, and keep count of it."""
+        words, code = answer.words, answer.code
+        end = "killed" if code is None else str(code)
+        LOG.warning("  %6s %5.1f s  sessionizer %s", end, answer.seconds, shlex.join(words))
+        self.typed[words[0]] += counted
+        if code is None:
+            self.killed[words[0]] += 1
+        else:
+            self.codes[words[0], code] += 1
+            _require_named(answer)
+        # of a batch that a stop refused Spark logs the traceback, and the driver says so
+        assert "Traceback" not in answer.text or REFUSED_BATCH in answer.said, answer.text
+        return answer
+
+    def note_hit(self, how: str, answer_to: tuple[str, ...], step: str, stage: str) -> None:
+        """Note that an approved command was ``how`` at ``step``, when its record had come to ``stage``."""
+        LOG.warning("         %s at %r, record: %s", how, step, stage)
+        self.hits[f"{answer_to[0]} {how}: {step} ({stage})"] += 1
+
+    def log(self) -> None:
+        """Log all counts."""
+        LOG.warning("typed: %s, killed: %s, exit codes: %s", dict(self.typed), dict(self.killed), dict(self.codes))
+        for hit, count in sorted(self.hits.items()):
+            LOG.warning("HIT %3d %s", count, hit)
+
+
+def require_pasteable(text: str) -> None:
+    """Assert that each command that the text names can be typed."""
+    wrong = [words for words in commands_in(text) if list(faults(words))]
+    assert wrong == [], text
+
+
+def _require_named(answer: Answer) -> None:
+    code = answer.code
+    if answer.words[0] == "diff":
+        assert code in {0, 10, 11, 12}, answer.text
+        return
+    assert code in CODES, f"{answer.words}: {code}: {answer.text}"
+    if code and answer.words[0] not in SAYS_NO:
+        LOG.warning("         %s", [line for line in answer.said.splitlines() if line.startswith("error: ")])
+        assert "remedy: " in answer.said or code == 3, answer.text
+
+
+NAME: Final = "clicks"
+SHORT_WAIT: Final = ("--wait", "5")
+"""A frozen command or driver does not end when it is asked to."""
+OTHERS: Final = (
+    ("rollback", NAME),
+    ("rescale", NAME, "--key-groups", "3"),
+    ("apply", NAME, "--new-lineage"),
+    ("upgrade", NAME, "--new-lineage"),
+    ("seed", NAME, "--history", "source", "--backfill", "--start-over"),
+)
+
+
+def act_while_frozen(user: TypedUser, words: Sequence[str]) -> None:
+    """Type another command while that of ``words`` stands still. It is refused, or does all of its work."""
+    elsewhere = user.chance.random() < 0.4  # there the lease is taken over once its owner has been silent for long
+    match user.chance.randrange(6):
+        case 0 | 1:
+            user.ask(*words, *SHORT_WAIT, elsewhere=elsewhere)
+        case 2:
+            user.ask("run", NAME, "--until", "caught-up", elsewhere=elsewhere)
+        case 3:
+            user.ask("abandon", NAME, elsewhere=elsewhere)
+        case 4:
+            user.ask("stop", NAME, *SHORT_WAIT)
+        case _:
+            approve_other(user)
+
+
+def act_after_kill(user: TypedUser) -> None:
+    """Do something that a user may do before the killed command is resumed, or nothing."""
+    match user.chance.randrange(8):
+        case 0 | 1:
+            edit_rules(user)
+        case 2:
+            user.ask("run", NAME, "--until", "caught-up")
+        case 3:
+            approve_other(user)
+        case 4:
+            user.ask("stop", NAME, *SHORT_WAIT)
+        case 5:
+            user.stream.bring(1)
+        case _:
+            pass
+
+
+def approve_other(user: TypedUser) -> None:
+    """Type another command that changes the state, and approve its plan if it has one."""
+    words = user.chance.choice(OTHERS)
+    digest = user.digest_of(user.ask(*words, "--json"))
+    if digest is not None:
+        user.ask(*words, "--approve", digest, *SHORT_WAIT)
+
+
+def edit_rules(user: TypedUser) -> None:
+    """Write the file with another gap timeout, in the folder that the stream reads."""
+    stream = user.stream
+    gap = user.chance.choice(["40 seconds", "50 seconds", "60 seconds"])
+    stream.edit(rules={**stream.document["rules"], "gap_timeout": gap})
+
+
+def freeze_driver_for(user: TypedUser, words: Sequence[str]) -> tuple[str, ...]:
+    """Freeze a running driver before an approved command at times. Returns the words of the command."""
+    if user.driver is None or not is_approved(words) or user.chance.random() < 0.7:
+        return tuple(words)
+    user.driver.freeze()
+    return (*words, *SHORT_WAIT)
+
 
 FROZEN: Final = 0.25
 """Share of the hits of approved commands that freeze the command. The others kill it."""

@@ -22,7 +22,7 @@ import pyspark
 from sessionizer.launch.driver_environment import MORE, PLAIN_SPARK
 from sessionizer.launch.installation import JARS_VARIABLE
 from support.places import REPOSITORY, SUPPORT
-from support.processes.found_process import command_of, runs
+from support.processes.ports import command_of, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
@@ -23,7 +24,9 @@ from support.places import REPOSITORY
 from support.processes.ports import free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
 
 BROKER_JARS = REPOSITORY / ".jars" / "broker"
 
@@ -202,3 +205,25 @@ class KafkaBroker:
 def _led_partitions(admin: AdminClient, topic: str) -> int:
     partitions = admin.list_topics(topic, timeout=_UP_WITHIN_S).topics[topic].partitions
     return sum(partition.leader >= 0 for partition in partitions.values())
+
+
+@pytest.fixture(scope="session")
+def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """The one broker of the test run."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_broker(running_broker: KafkaBroker) -> KafkaBroker:
+    """The broker, up again if the test before has left it down."""
+    running_broker.start()
+    return running_broker
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: KafkaBroker) -> str:
+    """A new topic of two partitions."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    kafka_broker.create_topic(name, partitions=2)
+    return name

@@ -7,6 +7,8 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 _LOWEST = 15_000
 _CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -32,3 +34,25 @@ def free_addresses(count: int) -> list[str]:
 def _lowest_of_connections() -> int:
     """From here on the system takes ports for connections that go out, also one that was free a moment ago."""
     return int(_CONNECTIONS.read_text().split()[0])
+
+
+def known(pid: int | None) -> int:
+    """``pid``, which a record or a process that never started lacks: to 0 a signal would end the tests themselves."""
+    assert pid, "there is no process to send a signal to"
+    return pid
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its command line; that of a process that has just ended is empty."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether it lives; one that ended but was not waited for does not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

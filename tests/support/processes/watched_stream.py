@@ -16,7 +16,7 @@ from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import find_view
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.project import Folders
-from support.expected.supervision_records import recorded
+from support.expected.driver_statuses import recorded
 from support.expected.told_causes import WORDS, check_alert, check_record
 from support.processes.driver_commands import real_driver
 from support.processes.fabricated_platform import Platform
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.local import Launcher
     from sessionizer_airflow.launching.spark_submit import DriverCall
     from sessionizer_airflow.supervision.act import Supervisor
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
 AS_IT_IS: Final[Mapping[str, int]] = {}
 WORD_WITHIN_S: Final = 10.0

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from upath import UPath
 
 from sessionizer.home.roots import control_root, uri_of
 from sessionizer.home.stream_home import StreamHome
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.roots import ControlPath
+
 
 PATH: Final = "path"
 HDFS: Final = "hdfs"
@@ -65,3 +67,27 @@ def control(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 def home_with(control: ControlPath, tmp_path: Path, name: str = "clicks") -> StreamHome:
     """The home of stream ``name``; what is in no control root is in a folder of this machine."""
     return StreamHome(tmp_path / "streams" / name, control_root=None if control == tmp_path else control)
+
+
+HOME: Final = "home"
+DATA_ON_S3: Final = "s3"
+AZURE: Final = "azure"
+
+ON_A_PATH_AND_HDFS: Final = pytest.mark.parametrize("data", [HOME, HDFS], indirect=True)
+AND_ON_HDFS_IN_THE_LONG_RUN: Final = pytest.mark.parametrize(
+    "data", [HOME, pytest.param(HDFS, marks=pytest.mark.long)], indirect=True
+)
+IN_EVERY_STORE: Final = pytest.mark.parametrize("data", [HOME, HDFS, DATA_ON_S3, AZURE], indirect=True)
+
+
+@pytest.fixture
+def data(request: pytest.FixtureRequest) -> str | None:
+    """The data root as people give it: None for the home, else a new folder of a real HDFS or of an object store."""
+    if request.param == HOME:
+        return None
+    if request.param in {DATA_ON_S3, AZURE}:
+        server = request.getfixturevalue("object_store_servers")(request.param)
+        return new_folder(server, request.getfixturevalue("monkeypatch"))
+    folder = request.getfixturevalue("hdfs_folder")
+    assert isinstance(folder, UPath)
+    return uri_of(folder)

@@ -19,13 +19,12 @@ from sessionizer.home.roots import uri_of
 from sessionizer.lineage.active import start_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
-from support.streams.log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something
 from support.streams.payload_sql import as_sql
 from support.streams.payloads import shown
 from support.streams.plain_rows import event_of_oracle, event_of_record
 from support.streams.stage import Stage
 from support.streams.strategies import NUMBER_AS_SQL, ChangingSpec, shown_by
-from support.streams.streamed_log import written_rules
+from support.streams.streamed_log import COLUMNS, MAPPING, Feed, batches_that_bring_something, written_rules
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from confluent_kafka import Producer
 
@@ -12,17 +14,21 @@ from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from support.expected.landed import event_of, is_valid
-from support.streams.stage import clicks_spec, topic_source
+from support.streams.stage import CLICK_COLUMNS, clicks_spec, topic_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from confluent_kafka import Message
+    from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Event
     from sessionizer.home.roots import DataPath
     from sessionizer_demo.feed.generator import Row
+    from support.processes.kafka_broker import KafkaBroker
     from support.streams.stage import Stage
+
 
 DELIVERED_WITHIN_S = 60.0
 Place = tuple[int, int]
@@ -111,3 +117,71 @@ def read_so_far(stage: Stage) -> int:
         return 0
     topics = read_planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
     return sum(sum(ends.values()) for ends in topics.values())
+
+
+Brought: TypeAlias = "tuple[dict[str, Any], Callable[[Sequence[Row]], None]]"
+"""A source, and what brings rows into it."""
+
+
+def brought_to_kafka(broker: KafkaBroker, topic: str) -> Brought:
+    """Into a topic that is there."""
+    source = topic_source(broker.bootstrap_servers, topic)
+
+    def produce(rows: Sequence[Row]) -> None:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+        for row in rows:
+            producer.produce(topic, row.value, key=row.key)
+        assert producer.flush(DELIVERED_WITHIN_S) == 0
+
+    return source, produce
+
+
+def brought_to_delta(spark: SparkSession, root: Path) -> Brought:
+    """Into a new table below ``root``, whose version 0 has no row; each call appends one version."""
+    table, lines = root / "clicks_table", root / "lines"
+    lines.mkdir(parents=True)
+
+    def append(rows: Sequence[Row]) -> None:
+        file = lines / f"{len(list(lines.iterdir()))}.json"
+        file.write_bytes(b"\n".join(row.value for row in rows))
+        spark.read.schema(CLICK_COLUMNS).json(str(file)).write.format("delta").mode("append").save(str(table))
+
+    append([])
+    return {"format": "delta", "path": str(table)}, append
+
+
+WITHIN_S = 60.0
+
+
+def topic_spec(broker: KafkaBroker, topic: str, **options: Any) -> dict[str, Any]:
+    """A stream of the clicks in ``topic``."""
+    return {**clicks_spec(idle_after=None), "source": topic_source(broker.bootstrap_servers, topic, **options)}
+
+
+def click(user: str, event_id: str, at_s: int) -> bytes:
+    """A click as the topic has it."""
+    told = {"event_id": event_id, "user_id": user, "client": "web", "ts": 1_700_000_000_000 + at_s * 1000}
+    return json.dumps({**told, "type": "view"}).encode()
+
+
+def send(broker: KafkaBroker, topic: str, clicks: Sequence[bytes], partition: int = 0) -> None:
+    """Send them outside of any transaction."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+    for value in clicks:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(WITHIN_S) == 0
+
+
+def transaction(broker: KafkaBroker, topic: str, clicks: Sequence[bytes], *, commit: bool) -> None:
+    """Send them to partition 0 in one transaction. An aborted one leaves its records in the log."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "log_level": 2}
+    producer = Producer(settings)
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    for value in clicks:
+        producer.produce(topic, value, partition=0)
+    producer.flush(WITHIN_S)
+    if commit:
+        producer.commit_transaction(WITHIN_S)
+    else:
+        producer.abort_transaction(WITHIN_S)

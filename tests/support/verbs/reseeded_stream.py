@@ -32,8 +32,8 @@ from support.streams.changing_stream import (
     records_of,
     spec_of,
 )
-from support.streams.log_feed import Feed, batches_that_bring_something
 from support.streams.stage import Stage
+from support.streams.streamed_log import Feed, batches_that_bring_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,16 +1,23 @@
-"""Every verb that changes a stream's state, as its command carries it out on a stopped one; typed again it goes on."""
+"""A stopped stream that has read the first of its files: what a verb is typed on."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sessionizer.control.execution import execute
 from sessionizer.control.lease import acquire
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.maintenance import Maintenance, hold_lease
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import mint_id
+from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.canary.canary_record import canary_of_active, write_canary
 from sessionizer.lineage.canary.judge import CanaryOutcome, CanaryTerms
+from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.driver.auto_rollback import roll_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.spark.history.seed_runner import SeedRunner
@@ -26,18 +33,111 @@ from sessionizer.state.commands.upgrades import Apply
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
-from support.streams.stage import CLICK_COLUMNS, clicks_spec
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.landed import landed
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 from support.verbs.reseeded_stream import reseed
 from support.verbs.seeded_stream import reader_of, seed_command
-from support.verbs.stopped_scene import BEFORE, LATER
-from support.verbs.typed_verbs import done_before, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.execution import StepRunner
     from sessionizer.control.records.operation_record import OperationRecord
-    from support.verbs.stopped_scene import Scene
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.commands.command import Plan
+
+
+FILES, BEFORE, LATER = 6, 2, 4
+"""So many files there are; so many are read before anything is typed, and so many where another lineage reads some."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """``files``: all that the stream reads in the end, the first ``BEFORE`` of which it has read."""
+
+    spark: SparkSession
+    stage: Stage
+    files: list[Path]
+
+    @classmethod
+    def at(cls, spark: SparkSession, root: Path, *, begun: bool = True) -> Scene:
+        """``begun``: else it never ran, and its feed is empty."""
+        stage = Stage.set_up(root, clicks_spec())
+        stage.stream_home.prepare()
+        write_click_files(root / "clicks", files=FILES)
+        scene = cls(spark, stage, sorted((root / "clicks").iterdir()))
+        if begun:
+            start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+            scene.read(0, BEFORE)
+        write_desired(stage.stream_home, DesiredState.STOPPED, by="ann", why="at night")
+        return scene
+
+    @property
+    def home(self) -> StreamHome:
+        """With the data root of the active lineage, as the commands take it."""
+        return locate_data(self.stage.stream_home)
+
+    def read(self, first: int, end: int) -> None:
+        """Have the files of these numbers read, one in a batch."""
+        self._bring(first, end)
+        catch_up(self.spark, self.stage)
+
+    def _bring(self, first: int, end: int) -> None:
+        feed = self.stage.home / str(document_of(self.stage.spec())["source"]["path"])
+        feed.mkdir(parents=True, exist_ok=True)
+        for file in self.files[first:end]:
+            shutil.copy2(file, feed)
+
+    def is_as_it_must_be(self) -> None:
+        """Between two runs: one lineage is active, and no driver starts while one is to be gone on with."""
+        pending = pending_operation(self.home)
+        if self.stage.lineage is not None and (pending is None or pending.lineage_from):
+            assert read_committed_batch(self.home).lineage == self.stage.lineage
+        if pending is None:
+            assert read_desired(self.home).state in {DesiredState.STOPPED, DesiredState.MAINTENANCE}
+
+    def ended(self) -> Any:
+        """The tables, once all files were read and every session is closed."""
+        self._bring(BEFORE, FILES)
+        drain(self.spark, self.stage)
+        return landed(self.stage)
+
+
+BY = "ann"
+
+
+def done_before(home: StreamHome, verb: str) -> OperationRecord | None:
+    """The newest operation of the verb that is over: nobody types one again whose end was seen."""
+    done = [each for each in read_operations(home) if each.verb == verb and each.outcome is Ending.DONE]
+    return done[-1] if done else None
+
+
+def typed(
+    home: StreamHome, verb: str, approve: Callable[[], Plan[Any]], runner: StepRunner, *, savepoint: str = ""
+) -> OperationRecord:
+    """The record, done. ``approve``: gives the plan, unless it was approved before."""
+    done = done_before(home, verb)
+    if done is not None:
+        return done
+    begun = pending_operation(home)
+    if begun is None:
+        plan = approve()
+        begun = new_operation(home, verb, plan.digest, BY, plan.leaves, savepoint=savepoint)
+    job = Maintenance(f"{verb}-{begun.id}", BY, "tests", begun.wanted)
+    with hold_lease(home, job, 10, lambda _: None) as lease:
+        return execute(Operation(home, begun, lease.check), runner)
+
+
+def approved(home: StreamHome, verb: str, plan: Plan[Any], *, digest: str | None = None) -> Operation:
+    """An operation of a plan that a user approved, without a lease. ``digest``: of another plan."""
+    return Operation(home, new_operation(home, verb, digest or plan.digest, BY, plan.leaves), lambda: None)
+
 
 SHORTER = clicks_spec(gap_timeout="5 seconds")
 DIVIDED = {**clicks_spec(), "key_groups": 6}

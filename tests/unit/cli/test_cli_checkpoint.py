@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec, NothingToShow
-from support.checkpoints.fabricated_checkpoints import QUERY_ID, fabricated
-from support.expected.folder_digest import folder_digest
-from support.faults.checkpoint_damage import Way
+from support.checkpoints.fabricated_checkpoints import QUERY_ID, Way, fabricated
+from support.expected.file_accesses import folder_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoin
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.listing import keep_from_removal
 from sessionizer.state.savepoints.manifest import write_manifest
-from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
+from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
 from support.places import opened
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sessionizer.control.records.operation_record import pending_operation, writ
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
-from support.expected.folder_digest import folder_digest
+from support.expected.file_accesses import folder_digest
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from sessionizer.control.records.operation_record import (
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import LeaseHeld, QueryFailed, SourceUnreachable, StreamMovedOn
 from sessionizer.lineage.active import start_lineage
-from support.faults.lost_lease import lose_lease
-from support.verbs.scripted_runner import ScriptedRunner
+from support.verbs.scripted_runner import ScriptedRunner, lose_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,10 +35,8 @@ from sessionizer.state.commands.steps import (
 )
 from sessionizer.state.commands.upgrades import Upgrade
 from sessionizer.stream_spec.effect import Verdict
-from support.faults.lost_lease import lose_lease
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.command_plans import DIGEST, plans, upgrade_decision
-from support.verbs.scripted_runner import ScriptedRunner
+from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans, upgrade_decision
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -13,8 +13,8 @@ from sessionizer.control.records.operation_record import Ending, OperationStage,
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
 from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
 from sessionizer.home.stream_home import StreamHome
-from support.expected.folder_digest import folder_digest
-from support.faults.lost_lease import lose_lease
+from support.expected.file_accesses import folder_digest
+from support.verbs.scripted_runner import lose_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable

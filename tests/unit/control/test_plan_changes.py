@@ -24,8 +24,7 @@ from sessionizer.lineage.canary.judge import CanaryTerms
 from sessionizer.state.commands.moves import Division, Edge, RescalePlan, Start, SwitchPlan, UnreadPart
 from sessionizer.state.commands.restores import RestoreDecision
 from sessionizer.stream_spec.effect import Verdict
-from support.verbs.command_plans import seed_decision, upgrade_decision
-from support.verbs.scripted_runner import ScriptedRunner
+from support.verbs.scripted_runner import ScriptedRunner, seed_decision, upgrade_decision
 
 if TYPE_CHECKING:
     from sessionizer.control.plan_changes import Decided

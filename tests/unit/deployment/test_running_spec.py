@@ -25,7 +25,7 @@ from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.spec_folder import SpecFile
-from support.faults.spoiled_specs import changed
+from support.faults.bad_clicks import changed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,7 @@ from sessionizer.checkpoint.files import hadoop_file, hadoop_says
 from sessionizer.cli.inspect.inspection_words import finding_lines, inspection_lines
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.inspect import Inspection, damages
-from support.checkpoints.fabricated_checkpoints import fabricated
-from support.faults.checkpoint_damage import Held
+from support.checkpoints.fabricated_checkpoints import Held, fabricated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,7 @@ import pytest
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.finding import Effect
 from sessionizer.inspection.inspect import damages
-from support.checkpoints.fabricated_checkpoints import fabricated
-from support.faults.checkpoint_damage import Held, Way
+from support.checkpoints.fabricated_checkpoints import Held, Way, fabricated
 
 if TYPE_CHECKING:
     from sessionizer.inspection.finding import CheckpointDamage

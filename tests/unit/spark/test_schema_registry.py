@@ -33,7 +33,7 @@ from sessionizer.spark.ingest.kafka_values.registry import (
 from sessionizer.stream_spec.document.source import KafkaSource, Registry, ValueSchema
 from sessionizer.stream_spec.schema_columns import protobuf_columns
 from support.stores.schema_registry import SchemaRegistry
-from support.streams.example_streams import EXAMPLES, values_of
+from support.streams.spec_folder import EXAMPLES, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

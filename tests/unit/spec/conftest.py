@@ -9,7 +9,7 @@ import yaml
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.spec_folder import load_stream
-from support.faults.spoiled_specs import changed
+from support.faults.bad_clicks import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

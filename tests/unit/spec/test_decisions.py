@@ -22,7 +22,7 @@ from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
-from support.faults.spoiled_specs import KAFKA, changed
+from support.faults.bad_clicks import KAFKA, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

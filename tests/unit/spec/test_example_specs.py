@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from support.streams.example_streams import EXAMPLES, NAMES, expected_file, values_of
+from support.streams.spec_folder import EXAMPLES, NAMES, expected_file, values_of
 
 LEAST = {"segment", "snowplow", "ga4", "combined_log", "cloudevents", "avro_clicks", "protobuf_clicks"}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.stream_spec.document.names import RESERVED_NAMES
-from support.faults.spoiled_specs import ABSENT, KAFKA
+from support.faults.bad_clicks import ABSENT, KAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

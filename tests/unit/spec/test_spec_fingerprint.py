@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer.stream_spec.decisions import spec_fingerprint
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.faults.spoiled_specs import changed
+from support.faults.bad_clicks import changed
 
 
 def fingerprint(changes: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from sessionizer.errors import STREAMS_FOLDER, DuplicateStream, InvalidSpec, Unk
 from sessionizer.stream_spec.spec_folder import add_place, find_stream, load_stream, survey_streams
 from sessionizer.stream_spec.spec_text import SafeLoader
 from support.expected.file_accesses import file_accesses
-from support.faults.spoiled_specs import changed
+from support.faults.bad_clicks import changed
 from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:

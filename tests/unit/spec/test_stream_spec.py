@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sessionizer.core.definition.rules import Clock
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.faults.spoiled_specs import ABSENT, KAFKA, changed
+from support.faults.bad_clicks import ABSENT, KAFKA, changed
 
 
 def read(changes: dict[str, Any]) -> StreamSpec:

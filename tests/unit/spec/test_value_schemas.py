@@ -17,8 +17,8 @@ from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.effect import Verdict
 from sessionizer.stream_spec.schema_columns import avro_columns, protobuf_columns
 from sessionizer.stream_spec.spec_folder import load_stream
-from support.faults.spoiled_specs import changed
-from support.streams.example_streams import EXAMPLES
+from support.faults.bad_clicks import changed
+from support.streams.spec_folder import EXAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path

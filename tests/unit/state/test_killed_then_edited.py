@@ -32,10 +32,8 @@ from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.commands.steps import Activate, WriteSpec
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin
 from sessionizer.state.preconditions import find_changed_lineage, require_abandonable, require_startable
-from support.faults.lost_lease import lose_lease
 from support.streams.drawn_logs import drawn_cases
-from support.verbs.command_plans import DIGEST, plans
-from support.verbs.scripted_runner import ScriptedRunner
+from support.verbs.scripted_runner import DIGEST, ScriptedRunner, lose_lease, plans
 
 if TYPE_CHECKING:
     from sessionizer.control.execution import Step

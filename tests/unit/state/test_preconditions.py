@@ -34,7 +34,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, start_lineage
 from sessionizer.state.preconditions import require_as_planned
-from support.expected.folder_digest import folder_digest
+from support.expected.file_accesses import folder_digest
 from support.places import REPOSITORY, mounted
 from support.streams.drawn_logs import drawn_cases
 from support.verbs.scripted_runner import ScriptedRunner

@@ -44,7 +44,7 @@ from sessionizer.state.savepoints.listing import (
 from sessionizer.state.savepoints.manifest import SavepointKind, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, install, make_native_savepoint
 from sessionizer.state.savepoints.verification import Damage, digest_files, findings
-from support.checkpoints.fabricated_savepoints import fabricate
+from support.checkpoints.fabricated_checkpoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, assert_as_defined, batches_of, landed, table_rows
 from support.places import opened

@@ -30,7 +30,7 @@ from sessionizer.state.savepoints.listing import examine_savepoint, savepoint_of
 from sessionizer.state.savepoints.manifest import Manifest, SavepointState, read_manifest
 from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
 from sessionizer.state.savepoints.verification import digest_files, findings
-from support.checkpoints.fabricated_savepoints import NOBODY
+from support.checkpoints.fabricated_checkpoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
 from support.places import opened

@@ -36,7 +36,7 @@ from sessionizer_airflow.operators.scheduled import (
 )
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import Project
-from support.checkpoints.fabricated_savepoints import fabricate
+from support.checkpoints.fabricated_checkpoints import fabricate
 from support.places import opened
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sessionizer_airflow.reports.stuck import report_stuck
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
     from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 

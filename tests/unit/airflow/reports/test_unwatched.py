@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer_airflow.alerting.alert import Alert
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
     from support.fixtures.reviewed import Reviewed
     from support.processes.fabricated_platform import Platform
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
 
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from support.expected.heard import Heard
+    from support.expected.driver_statuses import Heard
 
 DAY = 24 * 60 * MINUTE
 POLL = MINUTE

@@ -10,7 +10,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.compaction.plan import NeededVersion, decide_retention, find_needed_versions
 from sessionizer.state.savepoints.listing import list_savepoints
-from support.checkpoints.fabricated_savepoints import begin, fabricate
+from support.checkpoints.fabricated_checkpoints import begin, fabricate
 from support.places import opened
 
 if TYPE_CHECKING:

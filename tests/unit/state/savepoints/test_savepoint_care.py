@@ -33,7 +33,7 @@ from sessionizer.state.savepoints.listing import (
 )
 from sessionizer.state.savepoints.manifest import UNSEEN_FOR_MS, Evidence, SavepointState, judge_state, read_manifest
 from sessionizer.state.savepoints.verification import Damage, digest_files
-from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.checkpoints.fabricated_checkpoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.places import opened
 from support.verbs.begun_restore import begun_restore
 

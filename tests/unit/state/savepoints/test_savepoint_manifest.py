@@ -18,7 +18,7 @@ from sessionizer.state.savepoints.manifest import (
     read_manifest,
     write_manifest,
 )
-from support.checkpoints.fabricated_savepoints import manifest_of
+from support.checkpoints.fabricated_checkpoints import manifest_of
 from support.places import opened
 
 if TYPE_CHECKING:

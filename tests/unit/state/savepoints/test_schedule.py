@@ -22,7 +22,7 @@ from sessionizer.state.savepoints.schedule import (
     reason,
 )
 from sessionizer.stream_spec.document.stream import Savepoints
-from support.checkpoints.fabricated_savepoints import begin, fabricate, manifest_of
+from support.checkpoints.fabricated_checkpoints import begin, fabricate, manifest_of
 from support.places import opened
 
 if TYPE_CHECKING:
