@@ -99,6 +99,7 @@ def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
 def partitions_of(given: str | None, key_groups: int) -> int:
     """Return the number of state partitions of a new lineage.
 
-    It is Spark's setting ``given``, at most one partition per key group, because more would be empty (docs/tuning.md).
+    It is Spark's setting ``given``, at most one partition per key group, because more would be empty
+    (docs/develop/tuning.md).
     """
     return min(int(given or key_groups), key_groups)

@@ -8,8 +8,8 @@ driver runs the SQL of a spec, and a spec cannot reach a variable that the drive
 The options of a driver's JVM on this machine. On a cluster its operator sets them.
 
 ``make`` makes an archive of classes once, from a short stream's life. It spares each driver to read, check and link
-some twenty thousand classes (docs/tuning.md). The JVM itself checks that the archive fits its class path, and ignores
-it otherwise.
+some twenty thousand classes (docs/develop/tuning.md). The JVM itself checks that the archive fits its class path, and
+ignores it otherwise.
 
 The Spark settings of a driver on this machine, started by the command line, or by Airflow through spark-submit.
 
@@ -138,7 +138,7 @@ HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 regions of 1 MiB that a small heap gets."""
 SMALL_ARRAYS: Final = {
     # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and by the heap 32, are
-    # humongous: G1 then marks the whole heap time and again (docs/tuning.md).
+    # humongous: G1 then marks the whole heap time and again (docs/develop/tuning.md).
     "spark.broadcast.blockSize": "512k",
     "spark.buffer.pageSize": "2m",
 }

@@ -1,7 +1,7 @@
 """Imports of a Python worker, frozen so that its garbage collector skips them.
 
 After each task PySpark has the worker collect garbage, which looks at every object. The imported objects take 50 ms,
-six times a batch on two cores (docs/tuning.md).
+six times a batch on two cores (docs/develop/tuning.md).
 """
 
 from __future__ import annotations

@@ -75,3 +75,11 @@ def test_every_page_says_when_to_use_it_for_how_long_and_is_in_the_index(page: P
     assert page.name in NO_OPENING or (opening.startswith("Use this when ") and TIME.search(opening))
     index = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
     assert page.name == "README.md" or f"({page.name})" in index
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    section = (REPOSITORY / "README.md").read_text(encoding="utf-8").partition("## Figures")[2].partition("\n## ")[0]
+    measured = (REPOSITORY / "docs" / "benchmark-results.md").read_text(encoding="utf-8")
+    figures = re.findall(r"(?<= )\d[\d,]*[,.]\d+(?= \|)", section)
+    assert len(figures) > 8
+    assert [figure for figure in figures if f" {figure} " not in measured] == []

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Events are mostly ids in text. At its lowest level Zstandard leaves 6 bytes where LZ4 leaves 10. It takes twice the
 # time to write, 0.15 µs more for each event. The blob then goes through sockets, RocksDB and the checkpoint
-# (docs/tuning.md).
+# (docs/develop/tuning.md).
 #
 # No threads, because a task has one core: a pool of one thread costs more than it saves.
 _WRITE = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)

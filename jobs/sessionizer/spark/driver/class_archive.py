@@ -1,7 +1,7 @@
 """Maker of the archive of the JVM's classes, run once by ``make`` (``python -m`` this module).
 
 A short stream lives from its first batch to its drain, and the JVM writes down the classes it has loaded by then
-(docs/tuning.md). Without the archive everything works, a few seconds later.
+(docs/develop/tuning.md). Without the archive everything works, a few seconds later.
 """
 
 from __future__ import annotations

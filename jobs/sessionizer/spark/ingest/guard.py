@@ -7,7 +7,7 @@ The wall clock of a micro-batch, for expressions whose generated code is the sam
 
 Spark replaces ``current_timestamp()`` by the time in the offset log of the batch, so a replay is judged alike. It would
 write the time as a number into the Java text that it generates, which would then be compiled anew in every batch. The
-clock is therefore a table of one row that is broadcast to the rows (docs/tuning.md).
+clock is therefore a table of one row that is broadcast to the rows (docs/develop/tuning.md).
 """
 
 from __future__ import annotations

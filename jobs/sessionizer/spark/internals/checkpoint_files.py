@@ -1,8 +1,8 @@
-"""Names of the files of a local checkpoint, given without starting four processes each time (docs/tuning.md).
+"""Names of the files of a local checkpoint, given without starting four processes each time (docs/develop/tuning.md).
 
 **Private**: the name of one of Spark's classes, as a setting.
 **Public**: Hadoop's setting for local files, with Hadoop's class that keeps no checksums of its own. It gives half as
-many names, and starts half the processes (docs/tuning.md).
+many names, and starts half the processes (docs/develop/tuning.md).
 **Lost**: some thirty processes a batch, ``readlink``, on a machine without Hadoop's native library. Hadoop's checksum
 beside each file of the checkpoint, which shows that a log was altered.
 """

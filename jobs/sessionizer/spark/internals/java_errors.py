@@ -2,7 +2,7 @@
 
 The JVM that this Python has started: its end and its exit code.
 
-Its end writes the archive of its classes (docs/tuning.md). Its exit code says that it had no memory left.
+Its end writes the archive of its classes (docs/develop/tuning.md). Its exit code says that it had no memory left.
 
 **Private**: PySpark's gateway, which has the process.
 **Public**: none. ``SparkSession.stop`` leaves the JVM alive.

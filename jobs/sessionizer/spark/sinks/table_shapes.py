@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _IDS: Final = ("session_id", "events.list.element.event_id")
 _INSTANTS: Final = ("started_at", "ended_at", "events.list.element.event_time")
 SESSIONS_PROPERTIES: Final = {
-    # a dictionary of values that never repeat is built for nothing (docs/tuning.md)
+    # a dictionary of values that never repeat is built for nothing (docs/develop/tuning.md)
     **{f"parquet.enable.dictionary#{name}": "false" for name in (*_IDS, *_INSTANTS)},
     # the least and the greatest id exclude no page
     **{f"parquet.column.statistics.enabled#{name}": "false" for name in _IDS},

@@ -46,7 +46,7 @@ OWNER: Final = "sessionizer.owner"
 """Table property: the stream that alone writes it, and its platform home."""
 
 COMMITS_PER_CHECKPOINT: Final = "50"
-"""Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/tuning.md)."""
+"""Delta's default of 10 is for jobs that commit now and then; a stream pays it often (docs/develop/tuning.md)."""
 
 
 def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> None:

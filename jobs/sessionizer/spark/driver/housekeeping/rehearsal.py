@@ -1,7 +1,7 @@
 """The first checkpoint of a table's log in a driver's life, done beforehand and on another table.
 
-Every fiftieth commit of a table (docs/tuning.md) Delta writes a checkpoint of its log, within the batch of that commit.
-The first one in a JVM takes four seconds, because all of its code is new. The next take one (docs/tuning.md).
+Every fiftieth commit of a table Delta writes a checkpoint of its log, within the batch of that commit.
+The first one in a JVM takes four seconds, because all of its code is new. The next take one (docs/develop/tuning.md).
 """
 
 from __future__ import annotations
