@@ -50,8 +50,7 @@ EXACTNESS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # else SQL of a spec with ${…} would read variables of the driver
     "spark.sql.variable.substitute": "false",
-    # a copy of a checkpoint has its list of files in these parts, and Spark ends a query that looks for others. A query
-    # over lists with other parts sets what fits them (checkpoint/list_intervals.py)
+    # a copy of a checkpoint has its list of files in these parts, and Spark ends a query that looks for others
     COMPACT_INTERVAL: str(PARTS),
 }
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
 from sessionizer.checkpoint.names import PARTITIONS
 from sessionizer.control.lease import acquire
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -65,14 +64,13 @@ def _prepared(spark: SparkSession, stage: Stage) -> Iterator[PreparedQuery]:
     """Hold the lease of the stream while the block runs its query."""
     stage.stream_home.prepare()
     lease = acquire(stage.stream_home, "tests")
-    of_the_session = {name: str(spark.conf.get(name)) for name in (PARTITIONS, COMPACT_INTERVAL)}
+    partitions = str(spark.conf.get(PARTITIONS))
     try:
         yield _run(spark, stage, lease)
     finally:
         lease.release()
         # a driver's session is its own; the next stream of the tests begins in this one
-        for name, value in of_the_session.items():
-            spark.conf.set(name, value)
+        spark.conf.set(PARTITIONS, partitions)
 
 
 def _run_to_end(run: PreparedQuery) -> tuple[PreparedQuery, list[str]]:

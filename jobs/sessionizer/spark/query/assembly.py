@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.file_lists import COMPACT_INTERVAL
-from sessionizer.checkpoint.list_intervals import fitting_interval
 from sessionizer.core.definition.rules import SessionRules
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
@@ -162,8 +160,6 @@ class SessionQuery:
                 query.stop()
 
     def _writer(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> DataStreamWriter:
-        # a list that an earlier release wrote under a site's own setting has its parts elsewhere
-        self.emitted.sparkSession.conf.set(COMPACT_INTERVAL, fitting_interval(checkpoint))
         writer = self.emitted.writeStream.foreachBatch(write)
         return writer.option("checkpointLocation", uri_of(checkpoint))
 

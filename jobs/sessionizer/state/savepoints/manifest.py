@@ -9,7 +9,7 @@ tell years later whether it is unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,6 @@ from sessionizer.stream_spec.decisions import Change, Document, changes_between,
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 
 if TYPE_CHECKING:
-    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import SavepointHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -83,8 +82,6 @@ def is_at_work(lives: bool | None, since: int | None, now: int) -> bool:  # noqa
 
 
 FORMAT: Final = 1
-_ALWAYS_WRITTEN: Final = frozenset({"files", "former_sinks"})
-"""Fields with a default that every release has written."""
 CHECKSUM: Final = "sha256"
 """Field with the SHA-256 of the manifest's other fields."""
 _OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
@@ -204,19 +201,6 @@ class Manifest(JsonRecord):
     def bytes(self) -> int:
         """Size of all its files in bytes."""
         return sum(file.bytes for file in self.files)
-
-    def to_json(self) -> JsonObject:
-        """Return its fields. Empty ones that earlier releases lack are left out: users approved such digests."""
-        told = JsonRecord.to_json(self)
-        return {name: value for name, value in told.items() if value or name not in _LATER_FIELDS}
-
-
-def _has_default(each: Field[Any]) -> bool:
-    return each.default is not MISSING or each.default_factory is not MISSING
-
-
-_LATER_FIELDS: Final = {each.name for each in fields(Manifest) if _has_default(each)} - _ALWAYS_WRITTEN
-"""Fields that earlier releases did not write: they have a default. An empty one is left out."""
 
 
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
