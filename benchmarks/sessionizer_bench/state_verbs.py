@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 import yaml
 
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.control.execution import execute
 from sessionizer.control.maintenance import Maintenance, hold_lease

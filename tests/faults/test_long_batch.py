@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import list_committed_batches
+from sessionizer.checkpoint.log_entries import list_committed_batches
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
 from sessionizer.control.status.driver_status import DriverStatus, Stall, State
 from sessionizer.control.status.progress_line import running_line

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
-from sessionizer.checkpoint.names import commit_log
+from sessionizer.checkpoint.log_entries import commit_log, read_last_commit
 from sessionizer.control.lease import acquire, fence
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.core.definition.oracle import sessionize

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from sessionizer.checkpoint.batch_logs import list_committed_batches
+from sessionizer.checkpoint.log_entries import list_committed_batches
 from sessionizer.home.data_files import list_entries
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values

@@ -6,9 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, read_planned_batch
-from sessionizer.checkpoint.log_entries import NOT_READ, source_entries
-from sessionizer.checkpoint.names import EVENTS, list_numbers, offset_log, source_log
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
+    NOT_READ,
+    list_begun_batches,
+    list_numbers,
+    offset_log,
+    read_planned_batch,
+    source_entries,
+    source_log,
+)
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import data_exists, make_data_folder, read_data_text, remove_data, write_data_text
 from sessionizer.home.roots import uri_of

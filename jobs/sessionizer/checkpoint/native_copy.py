@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import read_commit, read_planned_batch
 from sessionizer.checkpoint.file_lists import copy_list_of_files
 from sessionizer.checkpoint.files import files_of
-from sessionizer.checkpoint.names import (
+from sessionizer.checkpoint.log_entries import (
     COMMITS,
     EVENTS,
     METADATA,
@@ -20,6 +19,8 @@ from sessionizer.checkpoint.names import (
     PUNCTUATIONS,
     SOURCES,
     STATE,
+    read_commit,
+    read_planned_batch,
     source_log,
 )
 from sessionizer.checkpoint.state_files import (

@@ -1,4 +1,10 @@
-"""Files of a state: the batch and store of each, and the files that make up one version.
+"""Files of a state: the descriptions of its operators and stores, and the files that make up one version of a store.
+
+Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
+of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
+``.changelog`` or ``.delta``. In format 2 the names also hold an id, which the batch's commit has.
+
+Files of a state: the batch and store of each, and the files that make up one version.
 
 Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
 of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
@@ -8,19 +14,24 @@ of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.names import STATE
+from sessionizer.checkpoint.log_entries import OPERATOR, STATE, text_of
+from sessionizer.home.data_files import list_all_entries, read_data_text, remove_data, write_data_text
+from sessionizer.home.json_record import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sessionizer.checkpoint.files import Files
     from sessionizer.checkpoint.log_entries import CommitEntry
+    from sessionizer.home.roots import DataPath
+
 
 WHOLE: Final = (".zip", ".snapshot")
 CHECKSUM: Final = ".crc"
@@ -148,3 +159,183 @@ def list_shared_files(files: Files, name: str) -> Iterator[tuple[str, int]]:
     folder = name.rpartition("/")[0]
     for shared, length in re.findall(rb'"dfsSstFileName":"([^"]+)","sizeBytes":(\d+)', metadata):
         yield f"{folder}/SSTs/{shared.decode()}", int(length)
+
+
+OPERATOR_FILE: Final = re.compile(rf"{STATE}/(\d+)/_metadata/(?:metadata|v2/(\d+))")
+SCHEMA_FILE: Final = re.compile(rf"{STATE}/\d+/(?:_stateSchema/[^/]+/[^./][^/]*|\d+/(?:[^/]+/)?_metadata/schema)")
+_SCHEMA: Final = "/_stateSchema/"
+_IN_WORDS: Final = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "session window",
+    "dedupe": "deduplication",
+    "dedupeWithinWatermark": "deduplication within the watermark",
+    "symmetricHashJoin": "stream-stream join",
+    "globalLimit": "limit",
+    "transformWithStateExec": "transformWithState",
+    "transformWithStateInPandasExec": "transformWithState in Python (pandas)",
+    "transformWithStateInPySparkExec": "transformWithState in Python",
+    "flatMapGroupsWithState": "flatMapGroupsWithState",
+    "applyInPandasWithState": "applyInPandasWithState",
+}
+_OF_ONE_PARTITION: Final = "globalLimit"
+"""Operator of a single partition. Its description counts the partitions of a shuffle that it does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateStore:
+    """Store of an operator. ``schema_files``: places of its schema, relative to the operator's folder."""
+
+    name: str
+    partitions: int
+    schema_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Stateful operator. ``name`` is Spark's. ``properties``: the rest of its description (variables, time mode)."""
+
+    number: int
+    name: str
+    stores: tuple[StateStore, ...]
+    properties: Mapping[str, Any]
+
+    @property
+    def common_name(self) -> str:
+        """Common name of the operator."""
+        return _IN_WORDS.get(self.name, self.name)
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions of its state."""
+        return 1 if self.name == _OF_ONE_PARTITION else max((store.partitions for store in self.stores), default=0)
+
+
+_MOST_PARTITIONS: Final = 100_000
+"""Most partitions that any state may have. A number in a damaged file may be of any size."""
+
+
+def operator_of(content: bytes) -> Operator:
+    """Parse the operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
+    version, _, told = text_of(content).partition("\n")
+    if version not in {"v1", "v2"}:
+        raise ValueError("it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2")
+    try:
+        value = parse_json(told)
+        about = value["operatorInfo"]
+        stores = tuple(_store(store) for store in value["stateStoreInfo"])
+        properties = parse_json(value.get("operatorPropertiesJson") or "{}")
+        return Operator(int(about["operatorId"]), str(about["operatorName"]), stores, properties)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise ValueError("it is no description of an operator: cut, or changed") from None
+
+
+def _store(value: Mapping[str, Any]) -> StateStore:
+    paths = (path.rpartition(_SCHEMA)[2] for path in value.get("stateSchemaFilePaths") or ())
+    partitions = int(value["numPartitions"])
+    if partitions > _MOST_PARTITIONS:
+        raise ValueError(f"a state of {partitions} partitions")
+    return StateStore(str(value["storeName"]), partitions, tuple(f"{_SCHEMA[1:]}{path}" for path in paths))
+
+
+def is_description(name: str) -> bool:
+    """Whether the file describes an operator or a schema."""
+    return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
+
+
+def move_schema(checkpoint: DataPath, uri: str) -> None:
+    """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
+    for file in list_all_entries(checkpoint / STATE / str(OPERATOR) / "_metadata" / "v2"):
+        if file.name.startswith("."):
+            remove_data(file)
+            continue
+        version, told = read_data_text(file).splitlines()
+        metadata = parse_json(told)
+        for store in metadata["stateStoreInfo"]:
+            store["stateSchemaFilePaths"] = [_move_path(path, uri) for path in store["stateSchemaFilePaths"]]
+        if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
+            message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
+            raise ValueError(message)
+        write_data_text(file, f"{version}\n{text}")
+
+
+def _move_path(path: str, uri: str) -> str:
+    return f"{uri}/{STATE}/{OPERATOR}{_SCHEMA}{path.rpartition(_SCHEMA)[2]}"
+
+
+_TEXT: Final = 2
+_NUMBER: Final = 4
+_SCHEMAS_OF_FAMILY: Final = 2
+"""Schemas of a column family: of its keys and of its values, each preceded by a number."""
+
+
+def schema_version(content: bytes) -> str:
+    """Check a file with the schemas of a store and return its version. Raises ValueError if it is cut, or no such file.
+
+    It has texts in Java's form, each preceded by its length.
+    """
+    if not content:
+        raise ValueError("it is empty")
+    reader = _Reader(content)
+    version = reader.text()
+    if version == "v1":
+        reader.schema(reader.text())
+        reader.schema(reader.text())
+    elif version == "v2":
+        reader.schema(reader.long_text())
+        reader.schema(reader.long_text())
+    elif version == "v3":
+        for _ in range(reader.number(_NUMBER)):
+            _family(reader)
+    else:
+        raise ValueError(f"its version is {version[:20]!r}, and known are v1 to v3")
+    if reader.at != len(content):
+        raise ValueError("something follows its end")
+    return version
+
+
+def _family(reader: _Reader) -> None:
+    reader.text()
+    for _ in range(_SCHEMAS_OF_FAMILY):
+        reader.number(_TEXT)
+        reader.schema(reader.long_text())
+    reader.schema(reader.long_text())
+    user = reader.long_text()
+    if user.strip():
+        reader.schema(user)
+
+
+class _Reader:
+    """Reader of one part after the other. It raises ValueError if the content is too short."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.at = 0
+
+    def number(self, size: int) -> int:
+        """Read a number of ``size`` bytes."""
+        return int.from_bytes(self._part(size))
+
+    def text(self) -> str:
+        """Read one text. Raises ValueError for bytes that are not UTF-8, because the file was changed."""
+        try:
+            return self._part(self.number(_TEXT)).decode()
+        except UnicodeDecodeError:
+            raise ValueError("a text in it was changed") from None
+
+    def long_text(self) -> str:
+        """Read a text in pieces."""
+        return "".join(self.text() for _ in range(self.number(_NUMBER)))
+
+    @staticmethod
+    def schema(text: str) -> None:
+        """Check that a text is JSON."""
+        try:
+            parse_json(text)
+        except ValueError:
+            raise ValueError("a schema in it is no JSON: cut, or changed") from None
+
+    def _part(self, size: int) -> bytes:
+        if self.at + size > len(self._content):
+            raise ValueError("it is cut")
+        self.at += size
+        return self._content[self.at - size : self.at]

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.batch_logs import read_pinned_settings
+from sessionizer.checkpoint.log_entries import read_pinned_settings
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.deployment.differences import OpenState, Side, SinkColumns

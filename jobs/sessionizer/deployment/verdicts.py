@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import name_stream
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.deployment.differences import Difference, MigrationEffects, SinkColumns, judge_change
 from sessionizer.lineage.fingerprint import DELTA, ENGINE, JAVA, PYTHON, RELEASE, SPARK, release_line
 from sessionizer.stream_spec.column_types import (

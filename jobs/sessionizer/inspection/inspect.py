@@ -6,21 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.checkpoint.files import read_consistently
-from sessionizer.checkpoint.log_entries import source_kind
-from sessionizer.checkpoint.names import COMMITS, METADATA, OFFSETS, STATE
+from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE, source_kind
 from sessionizer.inspection.checkpoint_read import Checkpoint, read_checkpoint
-from sessionizer.inspection.damaged_descriptions import find_damaged_descriptions
-from sessionizer.inspection.damaged_logs import find_damaged_logs, find_left_checksums
-from sessionizer.inspection.damaged_versions import find_damaged_versions
-from sessionizer.inspection.finding import Effect
+from sessionizer.inspection.damages import (
+    Effect,
+    find_damaged_descriptions,
+    find_damaged_logs,
+    find_damaged_versions,
+    find_left_checksums,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.checkpoint.descriptions import Operator
     from sessionizer.checkpoint.files import Files
+    from sessionizer.checkpoint.state_files import Operator
     from sessionizer.home.roots import DataPath
-    from sessionizer.inspection.finding import CheckpointDamage
+    from sessionizer.inspection.damages import CheckpointDamage
 
 _ORDER: Final = list(Effect)
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.errors import DamagedFile, DataOwned, NothingToSave, SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import Store, record_names

@@ -26,7 +26,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import sessionizer
-from sessionizer.checkpoint.names import offset_log
+from sessionizer.checkpoint.log_entries import offset_log
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataAway, DataElsewhere, EngineChanged, UnreadableLineage
 from sessionizer.home.data_files import list_names, translate_refusal

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.checkpoint.names import commit_log, offset_log
+from sessionizer.checkpoint.log_entries import commit_log, offset_log
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, write_desired

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
 from sessionizer.lineage.active import active_lineage

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.causes.table import CAUSES
-from sessionizer.checkpoint.names import offset_log
+from sessionizer.checkpoint.log_entries import offset_log
 from sessionizer.control.records.process_records import EXIT_FILE
 from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches
+from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches
 from sessionizer.control.history.files import read_history, read_marks
 from sessionizer.control.history.mark import MarkKind
 from sessionizer.control.history.sample import PHASES

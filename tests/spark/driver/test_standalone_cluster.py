@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import read_planned_batch
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, read_planned_batch
 from sessionizer.control.lease import read_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, is_alive, read_launch, request_stop

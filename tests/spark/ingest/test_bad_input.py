@@ -16,7 +16,7 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
+from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line

@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches
+from sessionizer.checkpoint.log_entries import list_begun_batches
 from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec, SourceFilesGone, SourceUnreachable

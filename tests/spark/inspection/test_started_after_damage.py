@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sessionizer.checkpoint.files import hadoop_file
-from sessionizer.inspection.finding import Effect
+from sessionizer.inspection.damages import Effect
 from sessionizer.inspection.inspect import inspect
 from support.checkpoints.fabricated_checkpoints import Held, Way
 from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.inspection.finding import CheckpointDamage, RemedyStep
+    from sessionizer.inspection.damages import CheckpointDamage, RemedyStep
 
 LOST: Final = "lost"
 """Gone, and what Hadoop noted of it with it."""

@@ -9,7 +9,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import list_committed_batches, read_last_commit
+from sessionizer.checkpoint.log_entries import list_committed_batches, read_last_commit
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import NothingToProve, ReplayDiffers
 from sessionizer.lineage.excluded_ranges import EXCLUDED_RANGES_FILE, ExcludedRange, ExcludedRanges

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.compaction.plan import COMPACTION_FILE

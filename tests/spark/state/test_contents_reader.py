@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 from upath import UPath
 
-from sessionizer.checkpoint.batch_logs import next_watermark, read_planned_batch
+from sessionizer.checkpoint.log_entries import next_watermark, read_planned_batch
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.compare import open_events, side_of

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
-from sessionizer.checkpoint.names import EVENTS
+from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
 from sessionizer.control.execution import execute
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec

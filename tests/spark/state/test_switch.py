@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from sessionizer.checkpoint.batch_logs import read_planned_batch
-from sessionizer.checkpoint.names import EVENTS
+from sessionizer.checkpoint.log_entries import EVENTS, read_planned_batch
 from sessionizer.control.execution import execute
 from sessionizer.core.definition.event import Batch, drain_at
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged

@@ -16,7 +16,7 @@ from xxhash import xxh32_intdigest
 from sessionizer.checkpoint.files import Files
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
-from sessionizer.inspection.integrity import LZ4_MAGIC
+from sessionizer.inspection.checkpoint_read import LZ4_MAGIC
 from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.committed_batch import Position
 from sessionizer.state.lineages.origin import ORIGIN_FILE, Origin

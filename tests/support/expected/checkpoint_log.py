@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between
-from sessionizer.checkpoint.names import commit_log, offset_log
+from sessionizer.checkpoint.log_entries import (
+    commit_log,
+    list_begun_batches,
+    list_committed_batches,
+    offset_log,
+    read_planned_batch,
+)
 from support.places import opened
 
 if TYPE_CHECKING:

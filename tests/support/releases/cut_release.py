@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 import sessionizer
-from sessionizer.checkpoint.descriptions import move_schema
+from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.lineage.fingerprint import code_digest
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from confluent_kafka import Producer
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, read_last_commit, read_planned_batch
-from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
+    PUNCTUATIONS,
+    list_begun_batches,
+    read_last_commit,
+    read_planned_batch,
+)
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from support.expected.landed import event_of, is_valid

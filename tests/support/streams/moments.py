@@ -12,9 +12,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import read_last_offset
-from sessionizer.checkpoint.names import EVENTS
+from sessionizer.checkpoint.log_entries import EVENTS, list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.home.data_files import list_names
 from support.places import opened
 from support.processes.driver_process import DriverNeverDidThat

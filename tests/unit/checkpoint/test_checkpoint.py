@@ -7,14 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import (
-    next_watermark,
-    proof_of_batch,
-    read_begun_batch,
-    read_commit,
-    read_last_commit,
-    read_planned_batch,
-)
 from sessionizer.checkpoint.file_lists import (
     SeenFile,
     copy_list_of_files,
@@ -25,7 +17,16 @@ from sessionizer.checkpoint.file_lists import (
     read_seen_files,
     write_start_position,
 )
-from sessionizer.checkpoint.names import EVENTS, PUNCTUATIONS
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
+    PUNCTUATIONS,
+    next_watermark,
+    proof_of_batch,
+    read_begun_batch,
+    read_commit,
+    read_last_commit,
+    read_planned_batch,
+)
 from sessionizer.spark.ingest.punctuation import TakenPunctuations
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.names import commit_log
+from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.errors import DamagedFile, StreamDrained
 from sessionizer.lineage.active import (
     DRAINED_FILE,

@@ -11,8 +11,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from s3fs import S3FileSystem
 from upath import UPath
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
 from sessionizer.checkpoint.files import files_of
+from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.deployment.differences import SinkColumns
 from sessionizer.deployment.upgrade_planning import sink_columns
 from sessionizer.errors import StoreUnreachable

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint
-from sessionizer.inspection.finding import Effect
+from sessionizer.inspection.damages import Effect
 from sessionizer.inspection.inspect import damages
 from support.checkpoints.fabricated_checkpoints import Held, Way, fabricated
 
 if TYPE_CHECKING:
-    from sessionizer.inspection.finding import CheckpointDamage
+    from sessionizer.inspection.damages import CheckpointDamage
     from support.fixtures.reviewed import Reviewed
 
 BATCHES = 4

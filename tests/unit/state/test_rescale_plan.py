@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.core.definition.rules import Clock
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.fingerprint import CheckpointRecord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.names import commit_log
+from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.errors import NoWayBack
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.state.commands.restores import RollbackPlan

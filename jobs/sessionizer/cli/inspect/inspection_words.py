@@ -11,8 +11,8 @@ from sessionizer.cli.inspect.words import moment, size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.checkpoint.descriptions import Operator
-    from sessionizer.inspection.finding import CheckpointDamage
+    from sessionizer.checkpoint.state_files import Operator
+    from sessionizer.inspection.damages import CheckpointDamage
     from sessionizer.inspection.inspect import Inspection
 
 

@@ -10,7 +10,7 @@ import typer
 
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.files import read_consistently
-from sessionizer.checkpoint.names import EVENTS
+from sessionizer.checkpoint.log_entries import EVENTS
 from sessionizer.checkpoint.state_files import version_files
 from sessionizer.cli.inspect.batch_state import BatchState
 from sessionizer.cli.inspect.words import moment, size, table_text

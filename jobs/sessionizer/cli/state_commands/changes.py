@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch
+from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.cli.places import Home, Stream, home_folder, require_known_stream, stream_spec
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.course import (

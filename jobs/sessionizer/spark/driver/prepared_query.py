@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.checkpoint.batch_logs import partitions_of, read_begun_batch, read_pinned_settings
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of, read_begun_batch, read_pinned_settings
 from sessionizer.control.records.supervision_records import bundle_of_watch
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import note_spec

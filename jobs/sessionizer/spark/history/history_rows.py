@@ -11,9 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
 from sessionizer.checkpoint.file_lists import SeenFile, read_seen_files
-from sessionizer.checkpoint.names import EVENTS
+from sessionizer.checkpoint.log_entries import EVENTS, read_last_commit, read_planned_batch
 from sessionizer.counts import count_text
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.home.data_files import files_below, newest_version, relative_name, size_of

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import partitions_of
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.counts import count_text

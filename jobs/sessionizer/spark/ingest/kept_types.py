@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch
+from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.kept_spec import TYPES_FILE, KeptTypes

@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_planned_batch
 from sessionizer.checkpoint.file_lists import files_between, files_of_batch, list_files_until
-from sessionizer.checkpoint.names import PUNCTUATIONS
+from sessionizer.checkpoint.log_entries import (
+    PUNCTUATIONS,
+    list_begun_batches,
+    list_committed_batches,
+    read_planned_batch,
+)
 from sessionizer.core.definition.outcome import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms

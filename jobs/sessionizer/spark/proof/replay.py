@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 
 from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
-from sessionizer.checkpoint.batch_logs import list_begun_batches, list_committed_batches, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch
-from sessionizer.checkpoint.names import PUNCTUATIONS
+from sessionizer.checkpoint.log_entries import (
+    PUNCTUATIONS,
+    list_begun_batches,
+    list_committed_batches,
+    read_last_commit,
+)
 from sessionizer.core.wire import rows
 from sessionizer.counts import count_text
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve, PrivateDoorBroken, QueryFailed, TransientError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import require_continuable, require_whole

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.errors import (
     ControlUnreachable,
     DiskFull,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS
 from sessionizer.control.plan_changes import DecidedFields, DigestOfDecided
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import EventsUnread, InvalidSpec, SpecProblems

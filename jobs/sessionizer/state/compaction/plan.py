@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
-from sessionizer.checkpoint.names import commit_log
+from sessionizer.checkpoint.log_entries import commit_log, read_last_commit, read_planned_batch
 from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.home.clock import HOUR, describe_duration

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.checkpoint.batch_logs import (
+from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
     list_committed_batches,
     next_watermark,
     proof_of_batch,
     read_last_commit,
     read_planned_batch,
 )
-from sessionizer.checkpoint.file_lists import read_seen_files
-from sessionizer.checkpoint.names import EVENTS
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, NothingToShow, StreamDrained
 from sessionizer.home.control_store import Store
 from sessionizer.home.json_record import JsonRecord, Moment

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit
+from sessionizer.checkpoint.log_entries import read_begun_batch, read_last_commit
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names

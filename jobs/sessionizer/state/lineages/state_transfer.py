@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.checkpoint.file_lists import list_files_until
-from sessionizer.checkpoint.names import PUNCTUATIONS
+from sessionizer.checkpoint.log_entries import PUNCTUATIONS
 from sessionizer.counts import count_text
 from sessionizer.home.data_files import examine_data_json, list_names, publish_json
 from sessionizer.home.record_file import examine_json, write_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.checkpoint.batch_logs import read_last_commit
+from sessionizer.checkpoint.log_entries import read_last_commit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import describe_duration, epoch_ms

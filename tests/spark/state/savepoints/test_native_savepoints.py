@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.checkpoint.batch_logs import list_committed_batches, next_watermark
-from sessionizer.checkpoint.descriptions import move_schema
 from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.log_entries import list_committed_batches, next_watermark
+from sessionizer.checkpoint.state_files import move_schema
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.plain_values import format_value, plain_values
 from sessionizer.core.wire.alignment import unfit

@@ -12,8 +12,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from sessionizer.checkpoint.batch_logs import read_last_commit, read_planned_batch
-from sessionizer.checkpoint.names import EVENTS, commit_log
+from sessionizer.checkpoint.log_entries import EVENTS, commit_log, read_last_commit, read_planned_batch
 from sessionizer.core.definition.oracle import cut, sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint

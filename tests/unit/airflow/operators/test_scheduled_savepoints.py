@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessionizer.checkpoint.names import commit_log
+from sessionizer.checkpoint.log_entries import commit_log
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.supervision_records import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.checkpoint.names import commit_log, offset_log
+from sessionizer.checkpoint.log_entries import commit_log, offset_log
 from sessionizer.errors import NoWayBack
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage

@@ -8,9 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch, read_last_commit, read_planned_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
-from sessionizer.checkpoint.names import EVENTS, PARTITIONS
+from sessionizer.checkpoint.log_entries import (
+    EVENTS,
+    PARTITIONS,
+    read_begun_batch,
+    read_last_commit,
+    read_planned_batch,
+)
 from sessionizer.deployment.releases import programs_needed
 from sessionizer.errors import InvalidSpec, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from sessionizer.checkpoint.batch_logs import partitions_of
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, partitions_of
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.sinks.examine import Examined, examine
 from sessionizer.spark.state.lineages.new_lineage import NewLineage, transfer_state

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sessionizer.checkpoint.batch_logs import read_planned_batch
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, read_planned_batch
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupChanges, GroupRules
 from sessionizer.core.key_group.table_rows import decide_rows

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import next_watermark
 from sessionizer.checkpoint.file_lists import write_start_position
-from sessionizer.checkpoint.names import PARTITIONS
+from sessionizer.checkpoint.log_entries import PARTITIONS, next_watermark
 from sessionizer.core.key_group.group_load import OpenInGroup
 from sessionizer.core.wire import rows, schema
 from sessionizer.core.wire.canonical import pack_shares, shares

@@ -20,8 +20,8 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.checkpoint.batch_logs import initial_offset, read_begun_batch, read_last_commit
 from sessionizer.checkpoint.file_lists import files_of_batch, read_seen_files
+from sessionizer.checkpoint.log_entries import initial_offset, read_begun_batch, read_last_commit
 from sessionizer.errors import InvalidSpec, SessionizerError, SourceMissing, SourceReplaced, TransientError
 from sessionizer.home.data_files import commits_of, data_exists, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, resolve_place

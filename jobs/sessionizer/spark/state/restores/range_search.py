@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sessionizer.checkpoint.batch_logs import read_begun_batch
 from sessionizer.checkpoint.file_lists import read_seen_files
+from sessionizer.checkpoint.log_entries import read_begun_batch
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import commits_of, list_added_files, read_actions
 from sessionizer.home.roots import folder_at, is_uri, resolve_place

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.checkpoint.descriptions import Operator
+    from sessionizer.checkpoint.state_files import Operator
     from sessionizer.control.operation import Operation
     from sessionizer.inspection.inspect import Inspection
     from sessionizer.state.restores.row_changes import RowChanges, StreamedTable

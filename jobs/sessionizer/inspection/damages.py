@@ -1,0 +1,445 @@
+"""Damage of a checkpoint: each file's problem, its effect on the next start, and the remedy.
+
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
+
+Damage of a checkpoint's logs, its effect and remedy: ``metadata``, offsets, commits, lists.
+
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
+
+Damage of a state's descriptions: its operators, and the schemas of its stores.
+
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
+
+Damage of the files with the rows of a state, its effect and remedy.
+
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.checkpoint.files import hadoop_file
+from sessionizer.checkpoint.log_entries import COMMITS, METADATA, OFFSETS, STATE
+from sessionizer.checkpoint.state_files import CHECKSUM, OPERATOR_FILE, SCHEMA_FILE, StorePlace, is_description
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.checkpoint.files import Files
+    from sessionizer.checkpoint.state_files import Chain
+    from sessionizer.inspection.checkpoint_read import Checkpoint
+
+
+GONE: Final = "it is gone"
+ELSEWHERE: Final = (
+    "put the file back from a copy. Without a copy, continue in a new checkpoint: with `sessionizer restore` for a "
+    "stream of ours, else from the source's beginning"
+)
+LEAVE: Final = "leave it: Spark removes it in time"
+
+
+class Effect(StrEnum):
+    """Effect of a damage on a query that starts from the checkpoint."""
+
+    STOPS = "the query does not start, or fails at once"
+    WRONG = "the query starts, but its results are wrong"
+    PAST = "the query continues, but an earlier batch cannot be read or restored"
+    NONE = "no effect, because Spark does not need it"
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether a user must repair it before the next start."""
+        return self in {Effect.STOPS, Effect.WRONG}
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyStep:
+    """Step of a remedy: remove a file, or put a copy of ``source`` in its place.
+
+    Names are relative to the checkpoint.
+    """
+
+    file: str
+    source: str | None = None
+
+    def __str__(self) -> str:
+        return f"remove {self.file}" if self.source is None else f"copy {self.source} to {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDamage:
+    """Damage of one file. ``steps``: the part of the remedy that can be done by hand, in this order, if any."""
+
+    file: str
+    wrong: str
+    effect: Effect
+    follows: str
+    remedy: str
+    steps: tuple[RemedyStep, ...] = ()
+
+
+def removal_steps(files: Files, *names: str) -> tuple[RemedyStep, ...]:
+    """Return the steps that remove files, with Hadoop's checksums of them."""
+    wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
+    return tuple(RemedyStep(name) for name in wanted)
+
+
+def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
+    """List the files that say that the newest batch is over, and in format 1 its state files.
+
+    In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
+    batch that runs in its place.
+    """
+    stale = [
+        file.name
+        for there in checkpoint.stores.values()
+        for file in there
+        if file.version > batch and checkpoint.state_format == 1
+    ]
+    return [f"{COMMITS}/{batch}", *stale]
+
+
+def missing_checksum(checksum: str) -> CheckpointDamage:
+    """Return the finding about a missing checksum of Spark's."""
+    return CheckpointDamage(
+        checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it"
+    )
+
+
+_VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
+_OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+_AGAIN: Final = "its batch runs again with the same input. A sink that has the batch's number skips it"
+
+
+_MOST_GONE: Final = 1000
+"""Most parts of a list of files that are reported as missing after the newest one."""
+
+
+def find_damaged_logs(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield every damage of the logs."""
+    yield from _metadata(checkpoint)
+    yield from _offsets(checkpoint)
+    yield from _commits(checkpoint)
+    yield from _lists(checkpoint)
+
+
+def _effect(checkpoint: Checkpoint, name: str) -> Effect:
+    """Return the effect of a damaged file that Spark reads when it starts.
+
+    Spark uses a file that it can parse as it is.
+    """
+    return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
+
+
+def _metadata(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    wrong = checkpoint.wrong.get(METADATA) if METADATA in checkpoint.files.sizes else GONE
+    if wrong is None or checkpoint.begun is None:
+        return
+    remedy = (
+        'write it again as {"id":"…"}, without Hadoop\'s .metadata.crc. The query\'s id is in its progress and in the '
+        "driver's log. With another id the query continues too, but a sink that knows batches by the id (Delta's own) "
+        "may write one twice"
+    )
+    yield CheckpointDamage(METADATA, wrong, _effect(checkpoint, METADATA), "Spark does not have the query's id", remedy)
+
+
+def _offsets(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    begun, there = checkpoint.begun, checkpoint.files.numbered(OFFSETS)
+    commits = checkpoint.files.numbered(COMMITS)
+    last = max([*there, *commits], default=None)
+    if begun is None or last is None:
+        return
+    for batch in range(min([*there, *commits]), last + 1):
+        name = there.get(batch, f"{OFFSETS}/{batch}")
+        wrong = checkpoint.wrong.get(name) if batch in there else GONE
+        if wrong is None:
+            continue
+        if batch == last:
+            yield _last_offsets(checkpoint, batch, name, wrong)
+        elif batch == last - 1:
+            yield _offsets_before(checkpoint, batch, name, wrong)
+        else:
+            follows = f"batch {batch} cannot be restored, and its state cannot be read"
+            yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+
+
+def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
+    """Return the finding about the offsets of the newest batch."""
+    steps = removal_steps(checkpoint.files, name, *list_batch_files(checkpoint, batch))
+    follows = f"Spark cannot tell what batch {batch} reads"
+    remedy = (
+        f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more than "
+        "before. A sink that skips a batch by its number would lose the rest, so make it forget the batch"
+    )
+    return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
+
+
+def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> CheckpointDamage:
+    """Return the finding about the offsets of the batch before the newest, which Spark also reads when it starts."""
+    newest = f"{OFFSETS}/{batch + 1}"
+    follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
+    if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
+        return CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
+    if name in checkpoint.altered:
+        follows = (
+            f"Spark looks for it when it starts. Its content does not matter, because batch {batch + 1} is committed"
+        )
+        return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+    steps = (*removal_steps(checkpoint.files, name), RemedyStep(name, newest))
+    remedy = f"put a copy of {newest} there, because batch {batch + 1} is committed and Spark only looks for the file"
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
+
+
+def _commits(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    there, committed = checkpoint.files.numbered(COMMITS), checkpoint.committed
+    if committed is None:
+        return
+    for batch in range(min([*there, *checkpoint.files.numbered(OFFSETS)]), committed + 1):
+        name = there.get(batch, f"{COMMITS}/{batch}")
+        wrong = checkpoint.wrong.get(name) if batch in there else GONE
+        if wrong is None:
+            continue
+        if batch == committed:
+            remedy = f"remove it: {_AGAIN}"
+            follows = f"Spark cannot tell that batch {batch} is committed"
+            steps = removal_steps(checkpoint.files, *list_batch_files(checkpoint, batch))
+            yield CheckpointDamage(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
+        else:
+            follows = f"the state of batch {batch} cannot be read"
+            yield CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+
+
+def _lists(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield the damage of the files that a source has listed."""
+    for source, parts in checkpoint.listed.items():
+        newest = checkpoint.newest
+        end = newest.ends.get(source) if newest else None
+        until = int(end["logOffset"]) if isinstance(end, dict) and set(end) == {"logOffset"} else -1
+        whole = max(
+            (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong), default=-1
+        )
+        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number in a damaged file may be of any size
+        for part in range(told + 1):
+            name = parts.get(part, f"sources/{source}/{part}")
+            wrong = checkpoint.wrong.get(name) if part in parts else GONE
+            if wrong is None or part < whole:
+                continue
+            yield _part_of_list(checkpoint, name, wrong, is_last=part == until)
+
+
+def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> CheckpointDamage:
+    source = name.split("/")[1]
+    remedy = (
+        'write its lines again, one for each file that it had ({"path":…,"timestamp":…,"batchId":…}), without '
+        f"Hadoop's checksum of it. The parts beside it show the form. Or {ELSEWHERE}"
+    )
+    if wrong == GONE and is_last:
+        follows = f"source {source} gives its number, which counts as read, to the next files: they are never read"
+        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
+    if name in checkpoint.altered:
+        follows = f"source {source} takes files in it for new ones, and reads them again"
+        return CheckpointDamage(name, wrong, Effect.WRONG, follows, remedy)
+    return CheckpointDamage(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
+
+
+def find_left_checksums(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield a finding for each missing file whose checksum exists."""
+    for checksum in checkpoint.files.sizes:
+        folder, slash, own = checksum.rpartition("/")
+        is_hadoops = own.startswith(".")
+        name = f"{folder}{slash}{own.removeprefix('.').removesuffix('.crc')}"
+        if not own.endswith(".crc") or name in checkpoint.files.sizes or name.endswith(".tmp"):
+            continue
+        if name.endswith(".crc"):
+            yield missing_checksum(name)
+            continue
+        if is_hadoops and _is_written_again(checkpoint, name):
+            remedy = f"remove {checksum} as well, so that Spark can write the file again"
+            follows = "Spark cannot write the file again under that name"
+            wrong = f"{GONE}, and Hadoop's checksum of it is there"
+            yield CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, (RemedyStep(checksum),))
+        else:
+            follows = "its batch cannot be read"
+            yield CheckpointDamage(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
+
+
+def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
+    """Whether a query that continues gives a file this name.
+
+    It does not for a file of one try, or of a batch that is over.
+    """
+    if _OF_ONE_TRY.search(name):
+        return False
+    version = _VERSION.fullmatch(name)
+    return version is None or checkpoint.committed is None or int(version[1]) > checkpoint.committed + 1
+
+
+_OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
+
+
+def find_damaged_descriptions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield every damage of the descriptions."""
+    yield from _operators(checkpoint)
+    yield from _schemas(checkpoint)
+
+
+def _operators(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield the damage of the operators' descriptions."""
+    for name, wrong in checkpoint.wrong.items():
+        if OPERATOR_FILE.fullmatch(name):
+            yield _description(checkpoint, name, wrong)
+    there = {int(match[1]) for name in checkpoint.files.sizes if (match := OPERATOR_FILE.fullmatch(name))}
+    for operator in sorted(
+        {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
+    ):
+        if operator not in there:
+            of_variables = any(checkpoint.files.list_below(f"{STATE}/{operator}/_stateSchema"))
+            name = "v2/0" if of_variables else "metadata"
+            yield _description(checkpoint, f"{STATE}/{operator}/_metadata/{name}", GONE)
+
+
+def _description(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+    if "/_metadata/v2/" in name:  # of a transformWithState: it names the files of its schema
+        return CheckpointDamage(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
+    follows = "Spark's state reader cannot read the state"
+    remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
+    return CheckpointDamage(name, wrong, Effect.PAST, follows, remedy, removal_steps(checkpoint.files, name))
+
+
+def _schemas(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    for name, wrong in checkpoint.wrong.items():
+        if SCHEMA_FILE.fullmatch(name):
+            yield _schema(checkpoint, name, wrong)
+    for operator in checkpoint.operators.values():
+        wanted = [f"{STATE}/{operator.number}/{name}" for store in operator.stores for name in store.schema_files]
+        for store in operator.stores if not wanted else ():
+            folder = "" if store.name == "default" else f"{store.name}/"
+            wanted.append(f"{STATE}/{operator.number}/0/{folder}_metadata/schema")
+        for name in wanted:
+            if name not in checkpoint.files.sizes:
+                yield _schema(checkpoint, name, GONE)
+
+
+def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+    follows = "Spark cannot read the rows of the state"
+    if "/_stateSchema/" in name:
+        return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+    remedy = (
+        "remove it and Hadoop's checksum of it: the query writes it again when it starts, from its own plan. Start "
+        "exactly the query that ran before, because Spark does not compare the two"
+    )
+    effect = Effect.PAST if wrong == GONE else Effect.STOPS
+    return CheckpointDamage(name, wrong, effect, follows, remedy, removal_steps(checkpoint.files, name))
+
+
+def find_damaged_versions(checkpoint: Checkpoint) -> Iterator[CheckpointDamage]:
+    """Yield every damage of the files with rows."""
+    told: set[str] = set()
+    committed = checkpoint.committed
+    for place in _places(checkpoint):
+        if committed is None:
+            break
+        for finding in _find_newest_damage(checkpoint, place, committed):
+            told.add(finding.file)
+            yield finding
+        yield from _find_earlier_damage(checkpoint, place, committed)
+    for name, wrong in checkpoint.wrong.items():
+        if name.startswith(f"{STATE}/") and name not in told and not is_description(name):
+            yield _describe_unused_file(checkpoint, name, wrong)
+
+
+def _find_earlier_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
+    """Yield missing files of kept batches. Spark itself has removed the files before the first whole version."""
+    if place not in checkpoint.stores:
+        return
+    chains = [checkpoint.chain(place, batch + 1) for batch in sorted(checkpoint.commits) if batch < committed]
+    whole = [chain.version for chain in chains if not chain.lacking]
+    for name in {name for chain in chains if whole and chain.version > whole[0] for name in chain.lacking}:
+        yield _describe_unused_file(checkpoint, name, GONE)
+
+
+def _places(checkpoint: Checkpoint) -> list[StorePlace]:
+    """List every store that there must be, also those whose folder is gone."""
+    found = set(checkpoint.stores)
+    newest = checkpoint.commits.get(-1 if checkpoint.committed is None else checkpoint.committed)
+    for operator in checkpoint.operators.values():
+        ids = newest.state_ids.get(operator.number) if newest else None
+        for partition in range(len(ids) if ids else operator.partitions):
+            for store in operator.stores:
+                own = f"/{store.name}" if store.name != "default" else ""
+                folder = f"{STATE}/{operator.number}/{partition}{own}"
+                found.add(StorePlace(operator.number, partition, store.name, folder))
+    return sorted(found)
+
+
+def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[CheckpointDamage]:
+    """Yield the damage that prevents loading the state after the newest committed batch, or changes how it loads."""
+    version = committed + 1
+    chain = checkpoint.chain(place, version)
+    bad = [(name, checkpoint.wrong[name]) for name in chain.names if name in checkpoint.wrong]
+    bad += [(name, GONE) for name in chain.lacking]
+    for name, wrong in bad:
+        yield _blocking(checkpoint, place, chain, name, wrong)
+    yield from _find_unchecked(checkpoint, chain)
+    for file in checkpoint.stores.get(place, ()):
+        if file.is_whole and file.version <= version and checkpoint.is_spoilt(file.name):
+            yield from _snapshot(checkpoint, place, file.name, can_do_without=not bad)
+
+
+def _snapshot(
+    checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool
+) -> Iterator[CheckpointDamage]:
+    """Yield the findings about a damaged whole version, or about one of the files that it leaves to others."""
+    shared = checkpoint.shared.get(snapshot, ())
+    culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
+    for name in culprits or [snapshot]:
+        wrong = checkpoint.wrong.get(name, GONE)
+        if can_do_without:
+            partition = f"the state of partition {place.partition}"
+            follows = f"Spark loads {partition} from an older snapshot and the changes since"
+            yield CheckpointDamage(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
+        else:
+            yield CheckpointDamage(
+                name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE
+            )
+
+
+def _find_unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[CheckpointDamage]:
+    """Yield the files of a version without a checksum, if others of it have one."""
+    has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
+    for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
+        yield missing_checksum(f"{name}{CHECKSUM}")
+
+
+def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> CheckpointDamage:
+    follows = f"the state of partition {place.partition} after batch {chain.version - 1} cannot be loaded"
+    last = chain.version - 1
+    alone = checkpoint.chain(place, last)
+    is_newest = not alone.lacking and not any(each in checkpoint.wrong for each in alone.names)
+    if is_newest and (last == 0 or last - 1 in checkpoint.offsets):
+        remedy = (
+            f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
+            "A sink that has the batch's number skips it"
+        )
+        steps = removal_steps(
+            checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
+        )
+        return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, steps)
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+
+
+def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+    if name.endswith(CHECKSUM):
+        return _checksum(checkpoint, name, wrong)
+    follows = "the state of its batches cannot be read"
+    return CheckpointDamage(name, wrong, Effect.PAST, follows, LEAVE)
+
+
+def _checksum(checkpoint: Checkpoint, name: str, wrong: str) -> CheckpointDamage:
+    follows = "Spark cannot check the file beside it, and does not load it"
+    remedy = "remove it: Spark loads a file without a checksum as it is"
+    return CheckpointDamage(name, wrong, Effect.STOPS, follows, remedy, removal_steps(checkpoint.files, name))
