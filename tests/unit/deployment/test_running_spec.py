@@ -16,6 +16,7 @@ from sessionizer.deployment.running_spec import (
     note_spec,
     pending_changes,
     pending_line,
+    require_whole,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
@@ -192,3 +193,33 @@ def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change],
     line = pending_line("visits", tuple(changes))
     assert line.endswith(said)
     assert "visits.start" not in line, "it would refuse the change"
+
+
+@pytest.mark.parametrize(
+    ("field", "is_taken"),
+    [
+        # which records are read, and how they are fetched
+        ("source.options.kafka.isolation.level", False),
+        ("source.options.kafka.Isolation.Level", False),
+        ("source.options.kafka.max.poll.records", True),
+        ("source.options.maxOffsetsPerTrigger", True),
+        ("source.options_from_environment.kafka.sasl.jaas.config", True),
+        ("source.bootstrap_servers", True),
+        ("source.starting_offsets", True),
+        ("trigger_interval", True),
+        ("source.columns", False),
+        ("mapping.key", False),
+        ("rules.gap_timeout", False),
+        ("sink.path", False),
+        ("rules.of_a_later_release", False),
+    ],
+)
+def test_a_half_written_batch_keeps_what_its_rows_are(field: str, is_taken: bool) -> None:
+    change = Change(field, None, "5")
+    require_whole([change], None)
+    if is_taken:
+        require_whole([change], 7)
+        return
+    with pytest.raises(InvalidSpec) as caught:
+        require_whole([change], 7)
+    assert caught.value.field == field

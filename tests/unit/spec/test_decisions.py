@@ -17,10 +17,11 @@ from sessionizer.stream_spec.decisions import (
     document_of,
     field_at,
     list_decisions,
+    spec_fingerprint,
 )
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.effect import Verdict
+from sessionizer.stream_spec.effect import FieldEffect, Verdict
 from sessionizer.stream_spec.spec_folder import parse_recorded_spec
 from support.faults.bad_clicks import KAFKA, changed
 
@@ -68,6 +69,10 @@ def fields_of(section: BaseModel, prefix: str = "") -> Iterator[str]:
             yield path
 
 
+def fingerprint(changes: dict[str, Any]) -> str:
+    return spec_fingerprint(StreamSpec.model_validate(changed(changes)))
+
+
 def decisions(changes: dict[str, Any]) -> Decisions:
     return decisions_of(StreamSpec.model_validate(changed(changes)))
 
@@ -76,6 +81,8 @@ def decisions(changes: dict[str, Any]) -> Decisions:
     ("changes", "fields"),
     [
         ({"key_groups": 17}, {"key_groups": 17}),
+        ({"name": "other"}, {"name": "other"}),
+        ({"source/options/allowComments": True}, {"source.options.allowComments": "true"}),
         ({"mapping/key": "lower(user_id)"}, {"mapping.key": "lower(user_id)"}),
         ({"mapping/timeout_ms": "timeout_s * 7"}, {"mapping.timeout_ms": "timeout_s * 7"}),
         ({"mapping/payload/other": "page"}, {"mapping.payload.other": "page"}),
@@ -100,6 +107,7 @@ def test_a_change_is_told_by_the_name_of_its_field(changes: dict[str, Any], fiel
     assert {change.field: change.now for change in found} == fields
     assert {change.field: change.before for change in changes_between(now, before)} == fields
     assert all(change.before == before.get(change.field) for change in found)
+    assert fingerprint(changes) != fingerprint({})
 
 
 @pytest.mark.parametrize(
@@ -107,13 +115,23 @@ def test_a_change_is_told_by_the_name_of_its_field(changes: dict[str, Any], fiel
     [
         {"description": "other"},
         {"owner": "other"},
+        {"rules/gap_timeout": "30 minutes"},
         {"rules/gap_timeout": "1800 seconds"},
+        {"key_groups": 16},
         {"savepoints/every": "1 hour", "savepoints/keep": "1 day", "savepoints/at_least": 9},
         {"upgrades/window": "Sun 03:00-05:00", "upgrades/policy": "apply"},
     ],
 )
 def test_what_is_beside_the_stream_and_how_it_is_written_is_no_change(changes: dict[str, Any]) -> None:
     assert changes_between(decisions({}), decisions(changes)) == ()
+    assert fingerprint(changes) == fingerprint({})
+
+
+def test_a_fingerprint_is_a_sha256_whatever_the_order_of_keys() -> None:
+    spec = changed({"mapping/payload/other": "page"})
+    turned = {key: spec[key] for key in reversed(spec)}
+    assert spec_fingerprint(StreamSpec.model_validate(turned)) == spec_fingerprint(StreamSpec.model_validate(spec))
+    assert len(bytes.fromhex(fingerprint({}))) == 32
 
 
 def test_a_field_that_an_earlier_release_did_not_have_is_no_change_as_long_as_it_is_null() -> None:
@@ -131,6 +149,11 @@ def test_no_field_is_forgotten(source: str) -> None:
         assert known is not None, f"declare what a change of {name} does to open sessions"
         has_effect = known.effect.verdict is not Verdict.NONE
         assert has_effect == any(one == name or one.startswith(f"{name}.") for one in decided), name
+    for name, field in type(spec.source).model_fields.items():
+        known = field_at(f"source.{field.alias or name}")
+        declared = [each for each in field.metadata if isinstance(each, FieldEffect)]
+        assert known is not None
+        assert declared == [known.effect], f"sources declare different effects of {name}"
 
 
 @pytest.mark.parametrize("source", [*SOURCES])

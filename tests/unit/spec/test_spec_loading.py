@@ -39,18 +39,26 @@ def test_a_folder_is_read_by_name(tmp_path: Path) -> None:
     assert list(load_streams(tmp_path)) == ["one", "two"]
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
-    first, second = write(tmp_path, "copy_of_one.yaml", "one"), write(tmp_path, "one.yaml", "one")
+@pytest.mark.parametrize(
+    ("second", "found", "streams"), [("copy_of_one.yaml", "one", {"one"}), ("one.yml", None, set[str]())]
+)
+def test_two_files_of_one_name_are_refused_and_a_copy_takes_no_stream_down(
+    tmp_path: Path, second: str, found: str | None, streams: set[str]
+) -> None:
+    files = tuple(sorted((write(tmp_path, "one.yaml", "one"), write(tmp_path, second, "one"))))
     with pytest.raises(DuplicateStream) as caught:
         load_streams(tmp_path)
-    assert (caught.value.name, caught.value.files) == ("one", (first, second))
-
-
-def test_two_suffixes_of_one_name_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "one.yaml", "one")
-    write(tmp_path, "one.yml", "one")
-    with pytest.raises(DuplicateStream):
-        find_stream(tmp_path, "one")
+    assert (caught.value.name, caught.value.files) == ("one", files)
+    survey = survey_streams(tmp_path)
+    assert set(survey.specs) == streams
+    (problem,) = survey.problems
+    assert isinstance(problem, DuplicateStream)
+    assert problem.files == files
+    if found is None:
+        with pytest.raises(DuplicateStream):
+            find_stream(tmp_path, "one")
+    else:
+        assert find_stream(tmp_path, "one").name == found
 
 
 def test_a_misnamed_file_is_refused(tmp_path: Path, reviewed: Reviewed) -> None:
@@ -60,38 +68,18 @@ def test_a_misnamed_file_is_refused(tmp_path: Path, reviewed: Reviewed) -> None:
     reviewed(raised.value)
 
 
-def test_a_stream_is_found_beside_broken_ones(tmp_path: Path) -> None:
-    write(tmp_path, "one.yaml", "one")
-    (tmp_path / "broken.yaml").write_text("{")
-    assert find_stream(tmp_path, "one").name == "one"
-
-
 def test_broken_files_leave_their_neighbours_alone(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write(tmp_path, f"{name}.yaml", name)
     (tmp_path / "broken.yaml").write_text("{")
     write(tmp_path, "misnamed.yaml", "three")
+    assert find_stream(tmp_path, "one").name == "one"
     found = survey_streams(tmp_path)
     assert set(found.specs) == {"one", "two"}
     assert [str(problem).partition(": ")[0].rpartition("/")[2] for problem in found.problems] == [
         "broken.yaml:2",
         "misnamed.yaml",
     ]
-
-
-def test_a_copied_file_does_not_take_the_stream_down(tmp_path: Path) -> None:
-    first, second = write(tmp_path, "copy_of_one.yaml", "one"), write(tmp_path, "one.yaml", "one")
-    found = survey_streams(tmp_path)
-    assert set(found.specs) == {"one"}
-    (problem,) = found.problems
-    assert isinstance(problem, DuplicateStream)
-    assert problem.files == (first, second)
-
-
-def test_of_two_suffixes_neither_is_taken(tmp_path: Path) -> None:
-    write(tmp_path, "one.yaml", "one")
-    write(tmp_path, "one.yml", "one")
-    assert survey_streams(tmp_path).specs == {}
 
 
 def _pipe(path: Path) -> None:
@@ -148,7 +136,9 @@ def test_no_line_of_a_file_outside_is_shown(tmp_path: Path) -> None:
     assert "s3cr3t" not in caught.value.advise()
 
 
-def test_a_missing_folder_is_a_problem_too(tmp_path: Path) -> None:
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=STREAMS_FOLDER):
+        load_streams(tmp_path / "nowhere")
     (problem,) = survey_streams(tmp_path / "nowhere").problems
     assert isinstance(problem, InvalidSpec)
     assert problem.field == STREAMS_FOLDER
@@ -161,11 +151,6 @@ def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> 
     with pytest.raises(UnknownStream) as caught:
         find_stream(tmp_path, name)
     assert caught.value.known == ("one",)
-
-
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=STREAMS_FOLDER):
-        load_streams(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The published JSON Schema: up to date, complete, and of one mind with the models."""
+"""The published JSON Schema and the reference page: up to date, complete, and of one mind with the models."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,3 +101,37 @@ def test_it_accepts_what_the_models_accept(changes: dict[str, Any]) -> None:
 )
 def test_it_refuses_what_the_models_refuse(changes: dict[str, Any]) -> None:
     assert not accepts(changed(changes))
+
+
+REFERENCE = REPOSITORY / "docs" / "stream-spec.md"
+BLOCKS = [
+    ("", None),
+    ("mapping.", "Mapping"),
+    ("rules.", "Rules"),
+    ("sink.", "Sink"),
+    ("savepoints.", "Savepoints"),
+    ("compaction.", "Compaction"),
+    ("upgrades.", "Upgrades"),
+    ("source.", "FilesSource"),
+    ("source.", "DeltaSource"),
+    ("source.", "KafkaSource"),
+    ("source.registry.", "Registry"),
+    ("source.", "SocketSource"),
+]
+
+
+def rows() -> list[str]:
+    return [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize(("prefix", "block"), BLOCKS)
+def test_every_key_has_its_row(prefix: str, block: str | None) -> None:
+    schema: dict[str, Any] = stream_schema()
+    properties = (schema["$defs"][block] if block else schema)["properties"]
+    for key, facts in properties.items():
+        if block is None and (key == "source" or f"{key}." in dict(BLOCKS)):
+            continue
+        row = f"| `{prefix}{key}` |"
+        default = facts.get("default")
+        shown = f"| `{json.dumps(default).strip(chr(34))}` |" if default not in (None, "") else "|"
+        assert any(line.startswith(row) and shown in line and facts["description"] in line for line in rows()), row
