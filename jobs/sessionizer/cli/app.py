@@ -10,26 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 from sessionizer import __version__
-from sessionizer.cli.changes.diff import diff
-from sessionizer.cli.changes.migrations import migration
-from sessionizer.cli.changes.prove import prove
-from sessionizer.cli.compact import compact
-from sessionizer.cli.files import bundle, home, tables
-from sessionizer.cli.history import history, report
+from sessionizer.cli.history import compact, history, report
 from sessionizer.cli.inspect.checkpoint import checkpoint
 from sessionizer.cli.inspect.find import find
 from sessionizer.cli.inspect.state import state
-from sessionizer.cli.installation import doctor, jars
-from sessionizer.cli.page import page
-from sessionizer.cli.run import run
+from sessionizer.cli.installation import bundle, doctor, home, jars, page, tables
+from sessionizer.cli.migrations import migration, prove
+from sessionizer.cli.run import run, stop
 from sessionizer.cli.savepoint import savepoint
-from sessionizer.cli.spec import spec
+from sessionizer.cli.spec import diff, spec
 from sessionizer.cli.state_commands.abandon import abandon
 from sessionizer.cli.state_commands.changes import apply, promote, rescale, restore, rollback, seed, switch, upgrade
-from sessionizer.cli.status import status
-from sessionizer.cli.stop import stop
+from sessionizer.cli.status import status, timeline
 from sessionizer.cli.terminal import SILENCE, open_outputs, tell, translate_refusal
-from sessionizer.cli.timeline import timeline
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.home.roots import CONTROL_VARIABLE
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sessionizer.cli.places import (
+    AsJson,
     Data,
     Home,
     Master,
@@ -19,19 +22,31 @@ from sessionizer.cli.places import (
     stream_home,
     stream_spec,
 )
-from sessionizer.cli.terminal import say, start_spark, translate_failures
-from sessionizer.counts import count_text
+from sessionizer.cli.savepoint_words import savepoints_folder
+from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
+from sessionizer.control.records.operation_record import require_no_operation
+from sessionizer.control.status.read_status import read_driver
+from sessionizer.counts import count_is, count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.home_identity import owner_name
 from sessionizer.home.names import SESSIONS, SESSIONS_DAILY, STREAM_HISTORY
 from sessionizer.home.roots import is_local
+from sessionizer.launch.scratch import give_way
+from sessionizer.state.compaction.plan import COMPACTION_FILE, CompactionRecord, plan_compaction, remove_checkpoint
+from sessionizer.state.savepoints.schedule import prune_scheduled
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.read import EventHistory
+    from sessionizer.spark.sinks.compaction import TablePlan, TableResult
+    from sessionizer.state.compaction.plan import CompactionPlan
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def history(  # noqa: PLR0913  one parameter per option
@@ -134,3 +149,112 @@ def report(
     how = "rebuilt" if done.rebuilt else "refreshed"
     written = f"{count_text(len(done.dates), 'day')}, {count_text(done.rows, 'row')}"
     typer.echo(f"{how} {written}: {locations[SESSIONS_DAILY]}")
+
+
+MEGABYTE = 1_000_000
+
+
+def compact(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    elsewhere: Annotated[
+        list[str] | None,
+        typer.Option("--in", help="Another folder or URI with savepoints, whose table versions are kept, too."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run the plan without asking.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show the plan.")] = False,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Merge small files of the tables, and delete old files, checkpoints and savepoints. The stream may run on.
+
+    No row changes. Files that a savepoint of the last 30 days needs stay. The plan is shown first.
+    """
+    spec, where, now = stream_spec(streams, stream), stream_home(home, stream, data), epoch_ms()
+    made = plan_compaction(where, spec, [savepoints_folder(where, each) for each in elsewhere or ()], now)
+    if read_driver(where, now).state.is_live:
+        give_way()
+    say("starting Spark")
+    spark = start_spark(f"sessionizer compact {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream):
+        from sessionizer.spark.sinks.compaction import plan_tables  # noqa: PLC0415  fast --help
+
+        tables = plan_tables(spark, made.tables, made.retention)
+    told: dict[str, Any] = {"plan": _plan_json(made, tables), "tables": None}
+    if not as_json:
+        typer.echo("\n".join(plan_lines(made, tables)))
+    if not plan:
+        if not yes:
+            confirm("Run the plan?")
+        with translate_failures(stream):
+            told["tables"] = [asdict(result) for result in _run(spark, where, spec, made, tables)]
+        if tables:
+            COMPACTION_FILE.of(where).write(CompactionRecord(at=now))
+    spark.stop()
+    if as_json:
+        typer.echo(json.dumps(told, indent=1))
+
+
+def _run(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, made: CompactionPlan, tables: Sequence[TablePlan]
+) -> list[TableResult]:
+    from sessionizer.spark.sinks.compaction import compact_table  # noqa: PLC0415  fast --help
+
+    results = []
+    for table in tables:
+        if table.skipped is None:
+            require_no_operation(home)  # one that began meanwhile may copy the tables
+            results.append(compact_table(spark, table, made.retention))
+            say(result_line(results[-1]))
+    if spec.savepoints.every_ms is not None:
+        prune_scheduled(home, spec.savepoints, say)
+    for lineage in made.checkpoints_that_go:
+        kept = remove_checkpoint(home, lineage, spec.compaction.keep_ms, epoch_ms())
+        say(f"removed checkpoint {lineage}" if kept is None else f"kept checkpoint {lineage} after all: {kept}")
+    return results
+
+
+def _plan_json(made: CompactionPlan, tables: Sequence[TablePlan]) -> dict[str, Any]:
+    return {
+        "stream": made.stream,
+        "retention": made.retention.to_json(),
+        "tables": [asdict(table) for table in tables],
+        "checkpoints": [asdict(verdict) for verdict in made.checkpoints],
+        "savepoints": [asdict(verdict) for verdict in made.savepoints],
+    }
+
+
+def plan_lines(made: CompactionPlan, tables: Sequence[TablePlan]) -> Iterator[str]:
+    """Yield the plan as text, line by line."""
+    for table in tables:
+        if table.found is None:
+            yield f"skip    table {table.name}: {table.skipped}"
+        else:
+            merge = "merge  " if table.merges else "keep   "
+            found = table.found
+            yield (
+                f"{merge} table {table.name}  {count_text(found.files, 'file')}, {found.bytes / MEGABYTE:,.1f} MB. "
+                f"{count_is(found.old_files, 'old file')} deleted"
+            )
+        if table.warning is not None:
+            yield f"warning table {table.name}: {table.warning}"
+    retention = made.retention
+    yield f"keep    old files of the last {retention.hours:,} hours: {retention.because}"
+    if retention.is_short:
+        yield "warning compaction.keep is shorter than Delta's 7 days: a query that takes longer than it fails"
+    for savepoint in retention.out_of_reach:
+        yield f"warning savepoint {savepoint} is older than the log of the tables: it brings no deleted rows back"
+    for kind, verdicts in (("checkpoint", made.checkpoints), ("savepoint", made.savepoints)):
+        for verdict in verdicts:
+            yield f"{'remove' if verdict.goes else 'keep':<7} {kind} {verdict.id}: {verdict.because}"
+
+
+def result_line(result: TableResult) -> str:
+    """Describe the result for a table in one line."""
+    deleted = f"{count_text(result.deleted, 'old file')} deleted"
+    if result.overtaken:
+        return f"{result.name}: not merged, because a command changed it meanwhile. {deleted}"
+    return f"{result.name}: {count_text(result.files_before, 'file')} before, {result.files:,} now, {deleted}"

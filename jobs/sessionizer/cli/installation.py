@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003  typer reads the annotations when it runs
-from typing import Annotated, Final
+import secrets
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
-from sessionizer.cli.places import AsJson, Home, Streams, home_folder, specs_folder
+from sessionizer.cli.places import (
+    AsJson,
+    Data,
+    Home,
+    Stream,
+    Streams,
+    home_folder,
+    specs_folder,
+    stream_home,
+    stream_spec,
+)
 from sessionizer.cli.terminal import say
+from sessionizer.counts import count_text
+from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.doctor.finding import Level
-from sessionizer.home.roots import ObjectStore  # noqa: TC001  typer reads the annotations when it runs
+from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.fleet.bundle import collect_bundle, write_bundle
+from sessionizer.fleet.streams import find_view
+from sessionizer.fleet.table_queries import TablePlace, table_places
+from sessionizer.home.home_identity import note_home_here, place_of, read_identity
+from sessionizer.home.roots import (
+    HOME_VARIABLE,
+    ObjectStore,
+    control_root,
+    data_root,
+    uri_of,
+)
+from sessionizer.home.stream_home import stream_homes
 from sessionizer.launch.installation import JARS_VARIABLE, jar_folder
 from sessionizer.launch.jars import fetch_jars, jar_names, list_file_names, other_versions
+from sessionizer.lineage.active import claim_data, note_moved_data
 
 UNFIT: Final = 66
 """Exit code if there is a problem."""
@@ -72,3 +102,119 @@ def fetch(
         say(f"warning: {name} is another version of a jar that drivers need. Remove {place / name}")
     if place != jar_folder():
         say(f"note: set {JARS_VARIABLE}={place} for every process of Airflow and for `sessionizer`")
+
+
+def page(
+    *,
+    port: Annotated[int, typer.Option(help="Port on the loopback interface. 0: a free one.", min=0, max=65535)] = 0,
+    streams: Streams = None,
+    home: Home = None,
+) -> None:
+    """Serve the Streams page on this machine. The address that it prints has the token that lets a browser in."""
+    try:
+        import uvicorn  # noqa: PLC0415  fast --help
+
+        from sessionizer.page.alone import LOOPBACK, create_page_alone, listen  # noqa: PLC0415
+    except ImportError as error:
+        say(f"error: the page needs the packages fastapi and uvicorn ({error})")
+        say("remedy: install them beside sessionizer: `pip install fastapi uvicorn`")
+        raise typer.Exit(1) from error
+
+    token = secrets.token_urlsafe(24)
+    app: Any = create_page_alone(home_folder(home), specs_folder(streams), token)
+    try:
+        socket = listen(port)
+    except OSError as error:
+        raise InvalidSpec("--port", port, f"a free port ({error.strerror})") from error
+    typer.echo(f"http://{LOOPBACK}:{socket.getsockname()[1]}/?token={token}")
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[socket])
+
+
+def home(
+    *,
+    home: Home = None,
+    moved_here: Annotated[
+        bool, typer.Option("--moved-here", help="Note that the home was moved here. Its old place is out of use.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="With --moved-here: the data root to which you have copied the tables. Then restore."),
+    ] = None,
+) -> None:
+    """Show the id of the home, by which tables know their owner, and the place where it was made."""
+    platform = home_folder(home)
+    if data and not moved_here:
+        raise InvalidSpec("--data", data, "Give it with --moved-here only")
+    control = control_root(platform)
+    found = read_identity(control)
+    if found is None:
+        raise InvalidSpec("--home" if home else HOME_VARIABLE, uri_of(control), "a home in which a stream has run")
+    here = place_of(control)
+    if moved_here:
+        for stream in stream_homes(platform) if data else ():
+            moved = replace(stream, data_root=data_root(data, platform, "--data"))
+            moved.prepare_data()
+            claim_data(moved)
+            lineage = note_moved_data(moved)
+            typer.echo(f"stream {stream.name}, lineage {lineage}: its data is now at {data}")
+        note_home_here(control)
+        typer.echo(f"home {found.id} is now noted at {here}. Before: {found.place}")
+    elif found.place.is_same(here):
+        typer.echo(f"home {found.id} is at {here}")
+    else:
+        typer.echo(f"home {found.id} was made at {found.place}. The one at {here} is a copy, or was moved")
+
+
+def tables(
+    stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
+) -> None:
+    """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
+    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    places = table_places(where, spec_in_force(where, spec).sink)
+    if as_json:
+        typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))
+        return
+    for place in places:
+        typer.echo(f"{place.name} ({_version(place)})\n  {place.path}")
+        if place.catalog_name is not None:
+            typer.echo(f"  {place.catalog_name}")
+        if place.may_be_there:
+            typer.echo(f"  Spark SQL  {place.spark_sql}")
+            typer.echo(f"  DuckDB     {_query(place.duckdb, 'deltalake', 'duckdb')}")
+            typer.echo(f"  Polars     {_query(place.polars, 'deltalake', 'polars')}")
+
+
+def _query(command: str, *modules: str) -> str:
+    lacking = [name for name in modules if find_spec(name) is None]
+    return f"`{sys.executable} -m pip install {' '.join(lacking)}` first" if lacking else command
+
+
+def _version(place: TablePlace) -> str:
+    if place.version is not None:
+        return f"version {place.version}"
+    return "not on this machine" if place.may_be_there else "not there yet"
+
+
+def bundle(
+    stream: Stream,
+    *,
+    to: Annotated[
+        Path | None, typer.Option(help="The new file. Default: STREAM-bundle-TIME.tar.gz in this folder.")
+    ] = None,
+    streams: Streams = None,
+    home: Home = None,
+) -> None:
+    """Write records, history, logs and the checkpoint's inspection into one file, without credentials and events."""
+    specs = specs_folder(streams)
+    file = to or Path(f"{stream}-bundle-{datetime.now(UTC):%Y%m%dT%H%M%S}.tar.gz")
+    found = collect_bundle(find_view(home_folder(home), specs, stream), specs)
+    try:
+        write_bundle(found, stream, file)
+    except FileExistsError as error:
+        raise InvalidSpec("--to", str(file), "a new file") from error
+    except OSError as error:
+        raise UnwritablePath(file, "the bundle", error.strerror or str(error)) from error
+    for name, why in found.missing.items():
+        say(f"note: {name} is not in it: {why}")
+    typer.echo(f"{file}: {count_text(len(found.files), 'file')}, {file.stat().st_size:,} bytes")

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+import io
+import json
+import subprocess
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
+from sessionizer.cli.places import AsJson, Home, Master, StreamOrAll, Streams, home_folder, spark_master, specs_folder
 from sessionizer.cli.terminal import say, start_spark, tell, translate_failures
+from sessionizer.deployment.spec_diff import LOCK, NOTHING, PACKAGE, SPECS, Checkout, SpecDiff
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.stream_spec.decisions import check_sql
 from sessionizer.stream_spec.document.stream import stream_schema_text
-from sessionizer.stream_spec.spec_folder import (
-    add_place,
-    find_stream,
-    require_own_tables,
-    spec_files,
-    survey_streams,
-)
+from sessionizer.stream_spec.spec_folder import add_place, find_stream, require_own_tables, spec_files, survey_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from sessionizer.deployment.differences import Side
     from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 spec = typer.Typer(no_args_is_help=True, help="Check stream specs, and print their JSON Schema for editors.")
 
@@ -112,3 +115,119 @@ def _check_specs(
         else:
             passing.append(found)
     return passing, errors
+
+
+_UNSEEN: Final = ("open sessions", "tables", "settings of the checkpoint", "versions of Python and Java")
+_UNSEEN_CODE: Final = ("release", "versions of Spark and Delta", "deciding code")
+_NEEDED: Final = (SPECS, PACKAGE, LOCK, "pyproject.toml")
+
+
+def diff(
+    stream: StreamOrAll = None,
+    *,
+    against: Annotated[str, typer.Option(help="Git ref of the repository of the specs, or a folder.")],
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a comment.")] = False,
+    streams: Streams = None,
+) -> None:
+    """Compare the specs and the code with those of another checkout, without Spark and without a stream's data.
+
+    Exit code: 0 without a difference, 10 if all can be carried out, 11 if one is refused.
+    """
+    folder = specs_folder(streams)
+    present = _checkout_around(folder)
+    with _other_checkout(against, folder) as other:
+        unseen = (*_UNSEEN, *(() if present.has_code and other.has_code else _UNSEEN_CODE))
+        ours, theirs = set(survey_streams(folder).specs), set(survey_streams(other.specs).specs)
+        names = [stream] if stream else sorted(ours | theirs)
+        found = [_compare(other, present, name, (ours, theirs), unseen) for name in names]
+    if as_json:
+        typer.echo(json.dumps([each.to_json() for each in found], indent=1))
+    else:
+        typer.echo("\n".join(line for each in found for line in (each.markdown() if markdown else each.lines())))
+    raise typer.Exit(max((each.exit_code for each in found), default=NOTHING))
+
+
+def _compare(
+    other: Checkout, present: Checkout, name: str, names: tuple[set[str], set[str]], unseen: tuple[str, ...]
+) -> SpecDiff:
+    """Compare a stream of one checkout or of both. Raises UnknownStream if neither has it, InvalidSpec."""
+    ours, theirs = names
+    if name in ours - theirs:
+        return SpecDiff.come_or_gone(name, None, present.side(name).spec, unseen)
+    if name in theirs - ours:
+        gone = other.side(name).spec
+        renamed = (new for new in sorted(ours - theirs) if {**present.side(new).spec, "name": name} == gone)
+        return SpecDiff.come_or_gone(name, gone, None, unseen, renamed=next(renamed, None))
+    before, now = other.side(name), present.side(name)
+    has_code = present.has_code and other.has_code
+    return SpecDiff.between(name, before, now if has_code else _hide_code(now, before), unseen)
+
+
+def _hide_code(now: Side, before: Side) -> Side:
+    """Return ``now`` with the code and versions of ``before``, because they cannot be compared."""
+    return type(now)(now.spec, before.fingerprint, before.checkpoint_format, before.revision)
+
+
+def _checkout_around(folder: Path) -> Checkout:
+    """Return the checkout that has its specs in ``folder``, else the folder of specs alone."""
+    parents = [each for each in folder.absolute().parents if each / SPECS == folder.absolute()]
+    return Checkout(parents[0] if parents else folder)
+
+
+@contextmanager
+def _other_checkout(against: str, folder: Path) -> Iterator[Checkout]:
+    if Path(against).is_dir():
+        yield _checkout_around(Path(against))
+        return
+    with tempfile.TemporaryDirectory(prefix="sessionizer-diff-") as place:
+        _extract(against, folder, Path(place))
+        yield Checkout(Path(place) / _prefix(folder))
+
+
+def _extract(ref: str, folder: Path, place: Path) -> None:
+    """Extract the parts of git's tree at ``ref`` that a comparison needs. Raises BadParameter."""
+    found = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if found is None:
+        raise _unusable(ref, "give a folder, or a git ref of the repository of the specs")
+    commit = found.decode().strip()
+    listed = _git(folder, "ls-tree", "--name-only", commit, "--full-tree", "-r") or b""
+    names = listed.decode().splitlines()
+    root = _top(folder)
+    wanted = [each for each in (*_NEEDED, _prefix(folder)) if each and any(_is_in(name, each) for name in names)]
+    archive = _git(root, "archive", "--format=tar", commit, "--", *dict.fromkeys(wanted)) if wanted else None
+    if archive is None:
+        raise _unusable(ref, "it has no specs and no code: give another ref")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(place, filter="data")
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return name == folder or name.startswith(f"{folder}/")
+
+
+def _prefix(folder: Path) -> str:
+    """Return the folder of specs within its repository, empty if it is the usual one of a checkout with code."""
+    inside = folder.absolute().relative_to(_top(folder)).as_posix()
+    return "" if inside in {SPECS, "."} else inside
+
+
+def _top(folder: Path) -> Path:
+    found = _git(folder, "rev-parse", "--show-toplevel")
+    if found is None:
+        raise _unusable(str(folder), "its specs are in no git repository: give a folder")
+    return Path(found.decode().strip())
+
+
+def _unusable(value: str, cause: str) -> typer.BadParameter:
+    """Return an error of the option: its exit code, 2, is none of a comparison."""
+    return typer.BadParameter(f"{value!r}: {cause}", param_hint="--against")
+
+
+def _git(folder: Path, *words: str) -> bytes | None:
+    """Return what git prints, None if it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=60)  # noqa: S607  a fixed program
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sessionizer.cli.places import AsJson, Home, StreamOrAll, Streams, home_folder, nothing_known, specs_folder
+from sessionizer.cli.inspect.words import size, table_text
+from sessionizer.cli.places import (
+    AsJson,
+    Home,
+    Stream,
+    StreamOrAll,
+    Streams,
+    home_folder,
+    nothing_known,
+    require_known_stream,
+    specs_folder,
+)
 from sessionizer.cli.terminal import say, this_command_line
+from sessionizer.control.history.files import KEPT_MS, History, read_history
+from sessionizer.control.history.sample import PHASES, SAMPLE_MS, condense
 from sessionizer.control.status.driver_status import State
 from sessionizer.deployment.releases import RELEASES_VARIABLE
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.finding import HealthWord
 from sessionizer.fleet.streams import all_streams, one_stream
-from sessionizer.home.clock import describe_duration, epoch_ms, moment_text
-from sessionizer.home.control_store import Store
+from sessionizer.home.clock import DAY, HOUR, MINUTE, describe_duration, epoch_ms, moment_of, moment_text
+from sessionizer.home.control_store import Store, unreachable
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.sample import Sample
     from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.control.status.driver_status import DriverStatus
     from sessionizer.fleet.stream_view import StreamView
+
 
 NOTHING: Final = "–"
 COLUMNS: Final = (
@@ -137,3 +155,92 @@ def _driver(seen: DriverStatus) -> str:
     if lease is None:
         return NOTHING
     return f"{lease.uid} (pid {lease.pid})" if seen.state.is_live else f"{lease.uid}"
+
+
+_COLUMNS: Final = ("time", "ev/s", "batches", "batch", *PHASES, "lag", "open", "state", "closed", "late", "refused")
+_ROWS: Final = 60
+"""Number of lines with figures, about."""
+_UNITS: Final = {"m": MINUTE, "h": HOUR, "d": DAY}
+_NOTHING: Final = "–"
+
+
+def timeline(
+    stream: Stream,
+    *,
+    since: Annotated[str, typer.Option(help="How far back: 30m, 6h, 7d, or a moment in ISO 8601.")] = "6h",
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Show what the stream did: rates, times, lag and state, with its starts, crashes, savepoints and commands."""
+    where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
+    since_ms = since_when(since, now)
+    try:
+        require_known_stream(where)
+        found = read_history(where, since_ms, now)
+    except OSError as error:
+        raise unreachable(where.control, error) from error
+    if as_json:
+        samples = [sample.to_json() for sample in found.samples]
+        marks = [mark.to_json() for mark in found.marks]
+        typer.echo(json.dumps({"stream": stream, "since": since_ms, "now": now, "samples": samples, "marks": marks}))
+        return
+    for line in _history_lines(found, _bucket_ms(now - since_ms)):
+        typer.echo(line)
+
+
+def since_when(text: str, now: int) -> int:
+    """Return the moment (epoch ms) that ``--since`` names, at most as far back as history is kept.
+
+    Raises InvalidSpec.
+    """
+    short = re.fullmatch(r"([1-9]\d{0,4})([mhd])", text.strip())
+    if short is not None:
+        return now - min(int(short[1]) * _UNITS[short[2]], KEPT_MS)
+    return max(moment_of(text, "--since", "a time such as 30m, 6h or 7d, or "), now - KEPT_MS)
+
+
+def _bucket_ms(span_ms: int) -> int:
+    """Return the ms that one line stands for: whole minutes, so that about ``_ROWS`` lines come of it."""
+    minutes = max(1, round(span_ms / _ROWS / SAMPLE_MS))
+    return minutes * SAMPLE_MS
+
+
+def _history_lines(found: History, bucket_ms: int) -> list[str]:
+    if not found.samples and not found.marks:
+        return ["no history in this time"]
+    samples = condense(found.samples, bucket_ms)
+    rows = [_sample_row(sample, bucket_ms) for sample in samples]
+    told = [table_text(_COLUMNS, rows, left=("time",))] if rows else []
+    return told + [_mark_line(mark) for mark in found.marks]
+
+
+def _sample_row(sample: Sample, bucket_ms: int) -> list[str]:
+    batches = max(sample.batches, 1)
+    phases = [describe_duration(sample.phases.get(phase, 0) // batches) for phase in PHASES]
+    return [
+        moment_text(sample.at).removesuffix(" UTC"),
+        f"{sample.rows * 1000 / bucket_ms:,.0f}",
+        f"{sample.batches:,}",
+        describe_duration(sample.batch_ms // batches),
+        *phases,
+        _NOTHING if sample.lag_ms is None else describe_duration(sample.lag_ms),
+        _NOTHING if sample.open is None else f"{sample.open:,}",
+        _NOTHING if sample.state_bytes is None else size(sample.state_bytes),
+        f"{sample.sessions:,}",
+        f"{sample.late:,}",
+        f"{sample.refused:,}",
+    ]
+
+
+def _mark_line(mark: Mark) -> str:
+    facts = [
+        str(mark.kind),
+        mark.what,
+        f"of {mark.savepoint}" if mark.savepoint else "",
+        f"driver {mark.uid}" if mark.uid else "",
+        f"lineage {mark.lineage}" if mark.lineage else "",
+        f"batch {mark.batch_id}" if mark.batch_id is not None else "",
+        f"by {mark.by}" if mark.by else "",
+    ]
+    text = f": {mark.text}" if mark.text else ""
+    return f"{moment_text(mark.at)}  {' '.join(fact for fact in facts if fact)}{text}"

@@ -7,7 +7,10 @@ import io
 import os
 import signal
 import sys
+import threading
+import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,7 +18,6 @@ import typer
 
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.pasted import CommandLine
-from sessionizer.cli.silence import SilenceTeller
 from sessionizer.errors import (
     DamagedFile,
     DiskFull,
@@ -25,14 +27,73 @@ from sessionizer.errors import (
     UnwritablePath,
     every_problem,
 )
+from sessionizer.home.clock import describe_duration
 from sessionizer.home.local_files import unreadable
 from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
+
+
+FIRST_S: Final = 15
+"""Seconds without a line after which the first one is due."""
+LONGEST_S: Final = 60
+"""Longest time between two of these lines, in seconds."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """Time since the last line of a command, which is told ever more seldom. Seconds."""
+
+    since: float
+    due_s: float = FIRST_S
+
+    def end(self, now: float) -> None:
+        """Note that a line was printed."""
+        self.since, self.due_s = now, FIRST_S
+
+    def line(self, now: float) -> str | None:
+        """Return the line that is due at ``now``, or None."""
+        silent = now - self.since
+        if silent < self.due_s:
+            return None
+        self.due_s = silent + min(silent, LONGEST_S)
+        return f"still working: {describe_duration(round(silent * 1000))} since the last line of progress"
+
+
+@dataclass(slots=True)
+class SilenceTeller:
+    """A thread that tells by ``write`` how long the command has printed nothing, and looks so often."""
+
+    write: Callable[[str], None]
+    look_every_s: float = 1.0
+    _silence: Silence = field(default_factory=lambda: Silence(time.monotonic()))
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Begin to tell. The thread does not keep the process alive."""
+        self.stop()
+        self.end_silence()
+        self._stopped = threading.Event()
+        threading.Thread(target=self._tell, args=(self._stopped,), name="silence", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the thread, if there is one."""
+        self._stopped.set()
+
+    def end_silence(self) -> None:
+        """Note that the command has printed a line."""
+        self._silence.end(time.monotonic())
+
+    def _tell(self, stopped: threading.Event) -> None:
+        while not stopped.wait(self.look_every_s):
+            line = self._silence.line(time.monotonic())
+            if line is not None:
+                self.write(line)
+
 
 INTERRUPTED: Final = 130
 """Exit code of a command that Ctrl-C ended."""

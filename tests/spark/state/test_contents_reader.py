@@ -17,8 +17,7 @@ from upath import UPath
 
 from sessionizer.checkpoint.log_entries import next_watermark, read_planned_batch
 from sessionizer.cli.app import app
-from sessionizer.cli.inspect.batch_state import BatchState
-from sessionizer.cli.inspect.compare import open_events, side_of
+from sessionizer.cli.inspect.batch_state import BatchState, open_events, side_of
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Clock
 from sessionizer.core.key_group.merging import merge

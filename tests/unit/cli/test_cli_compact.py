@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.cli.compact import plan_lines, result_line
+from sessionizer.cli.history import plan_lines, result_line
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.errors import OperationPending
 from sessionizer.home.stream_home import StreamHome

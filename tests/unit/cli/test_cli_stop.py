@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.stop import STILL_RUNNING
+from sessionizer.cli.run import STILL_RUNNING
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.process_records import (

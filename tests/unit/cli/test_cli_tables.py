@@ -22,7 +22,7 @@ def test_what_is_not_there_yet(platform: Platform) -> None:
 
 def test_a_query_that_cannot_run_here_says_what_to_install(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
-    monkeypatch.setattr("sessionizer.cli.files.find_spec", lambda name: None if name == "polars" else name)
+    monkeypatch.setattr("sessionizer.cli.installation.find_spec", lambda name: None if name == "polars" else name)
     shown = platform.call("tables", "visits").stdout
     assert shown.count("polars`") == 5
     assert shown.count("duckdb.sql") == 5

@@ -14,7 +14,7 @@ from sessionizer import __version__
 from sessionizer.cli.app import app
 from sessionizer.cli.inspect.words import one_line, table_text
 from sessionizer.cli.run import describe_last_batch
-from sessionizer.cli.silence import Silence, SilenceTeller
+from sessionizer.cli.terminal import Silence, SilenceTeller
 from sessionizer.errors import InvalidSpec, NothingToShow, UnknownStream
 from support.sentences import help_of
 
@@ -50,7 +50,7 @@ def test_a_long_silence_is_told_ever_more_seldom_until_a_line_is_printed() -> No
 
 
 def test_a_command_that_prints_nothing_is_told_of_until_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessionizer.cli.silence.FIRST_S", 0)
+    monkeypatch.setattr("sessionizer.cli.terminal.FIRST_S", 0)
     lines: Queue[str] = Queue()
     teller = SilenceTeller(lines.put, look_every_s=0.001)
     teller.start()

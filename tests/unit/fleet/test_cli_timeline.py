@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
-from sessionizer.cli.timeline import since_when
+from sessionizer.cli.status import since_when
 from sessionizer.control.history.files import KEPT_MS
 from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import Sample

@@ -14,9 +14,9 @@ from upath import UPath
 from sessionizer.checkpoint.files import files_of, hadoop_says
 from sessionizer.checkpoint.log_entries import commit_entry, offset_entry, source_kind
 from sessionizer.checkpoint.state_files import version_files
+from sessionizer.cli.inspect.timeline import advance, list_kept_batches
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs, spark_says
 from sessionizer.inspection.inspect import inspect
-from sessionizer.inspection.timeline import advance, list_kept_batches
 from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 
 if TYPE_CHECKING:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, where_line
+import typer
+
+from sessionizer.cli.inspect.words import groups_text, keys_text, moment, session_lines, size, table_text, where_line
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home
+from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.counts import count_text, state_text
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, NothingToShow, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import Store
+from sessionizer.home.names import is_identifier
+from sessionizer.home.roots import is_local
+from sessionizer.state.lineages.committed_batch import RetainedBatch, find_retained_batch
+from sessionizer.state.savepoints.listing import complete_savepoint, list_savepoints
+from sessionizer.state.savepoints.manifest import SavepointKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +30,7 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.contents import GroupContents
     from sessionizer.spark.state.open_events import KeptState
-    from sessionizer.state.lineages.committed_batch import RetainedBatch
+
 
 _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
 
@@ -98,3 +111,108 @@ def _groups_json(contents: Mapping[int, GroupContents], timers: Mapping[int, Seq
     groups = [{**asdict(each), "timers": list(timers.get(each.key_group, ()))} for each in contents.values()]
     idle = {str(group): list(at) for group, at in timers.items() if group not in contents}
     return {"groups": groups, "timers_of_empty_groups": idle}
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.roots import DataPath
+    from sessionizer.home.stream_home import SavepointHome, StreamHome
+    from sessionizer.spark.state.contents_reader import Comparison
+    from sessionizer.state.savepoints.manifest import Manifest
+
+    Side = RetainedBatch | tuple[SavepointHome, Manifest]
+
+_Which = Annotated[
+    str, typer.Argument(help="A batch of the active lineage, LINEAGE or LINEAGE:BATCH, or a canonical savepoint.")
+]
+
+
+def compare(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    before: _Which,
+    now: _Which,
+    *,
+    most: Annotated[int, typer.Option(help="Number of keys with the most differences.", min=0)] = 10,
+    folder: Folder = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """List the open events that are only in one state, only in the other, or in both, and their keys."""
+    where = stream_home(home, stream, data)
+    require_known_stream(where)
+    savepoints = savepoints_folder(where, folder)
+    sides = [side_of(where, savepoints, each) for each in (before, now)]
+    from sessionizer.spark.state.contents_reader import compare_states  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
+
+    say(f"starting Spark to compare two states of {stream}")
+    spark = start_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream), reading_state(spark):
+        found = compare_states(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
+        for side in sides:
+            if isinstance(side, RetainedBatch):
+                side.require_unchanged()
+    if as_json:
+        typer.echo(json.dumps({"before": name_side(sides[0]), "now": name_side(sides[1]), **asdict(found)}, indent=1))
+    else:
+        typer.echo("\n".join(_lines(sides, found)))
+    spark.stop()
+
+
+def side_of(home: StreamHome, savepoints: DataPath, text: str) -> Side:
+    """Return the batch or savepoint that a user named.
+
+    Raises NothingToShow, UnusableSavepoint, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun where Spark
+    removes the batch meanwhile.
+    """
+    if text.isdecimal():
+        return find_retained_batch(home, int(text))
+    lineage, _, batch = text.partition(":")
+    if not is_identifier(lineage) or (batch and not batch.isdecimal()):
+        raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
+    if batch or Store(home.lineage(lineage).records).exists():
+        return find_retained_batch(home, int(batch) if batch else None, lineage)
+    known = {each.id for each in list_savepoints(savepoints, epoch_ms())}
+    if lineage not in known:
+        raise NothingToShow(home.name, f"it has no lineage or savepoint {lineage}")
+    found, manifest = complete_savepoint(savepoints, lineage, epoch_ms())
+    if manifest.kind is not SavepointKind.CANONICAL:
+        raise UnusableSavepoint(lineage, f"it is {manifest.kind}, and has no tables")
+    return found, manifest
+
+
+def open_events(spark: SparkSession, side: Side) -> DataFrame:
+    """Return the canonical rows of one side. Evaluate them in ``reading_state``."""
+    from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
+    from sessionizer.spark.state.savepoints.saved_state import saved_events  # noqa: PLC0415  fast --help
+
+    if isinstance(side, RetainedBatch):
+        return read_open_events(spark, BatchState.of(spark, side).state)
+    return saved_events(spark, *side)
+
+
+def name_side(side: Side) -> str:
+    """Name a side, for users and programs."""
+    if isinstance(side, RetainedBatch):
+        return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
+    return f"savepoint {side[1].id}, batch {side[1].batch_id} of {moment(side[1].batch_at)}"
+
+
+def _lines(sides: list[Side], found: Comparison) -> list[str]:
+    rows = [
+        ("open events", found.events_only_before, found.events_only_now, found.events_in_both, ""),
+        ("keys", found.keys_only_before, found.keys_only_now, found.keys_same, f"{found.keys_changed:,}"),
+    ]
+    told = [[what, *(f"{count:,}" for count in counts), changed] for what, *counts, changed in rows]
+    lines = [f"A  {name_side(sides[0])}", f"B  {name_side(sides[1])}"]
+    lines.append(table_text(("", "only in A", "only in B", "the same", "changed"), told, left=("",)))
+    if found.keys:
+        rows_of_keys = [
+            [each.key, *(f"{count:,}" for count in (each.only_before, each.only_now, each.both))] for each in found.keys
+        ]
+        lines += ["keys that differ most, with their open events"]
+        lines.append(table_text(("key", "only in A", "only in B", "in both"), rows_of_keys, left=("key",)))
+    return lines

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.inspect.batch_state import BatchState
-from sessionizer.cli.inspect.compare import compare
+from sessionizer.cli.inspect.batch_state import BatchState, compare
 from sessionizer.cli.inspect.timeline import timeline
 from sessionizer.cli.inspect.words import where_json
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, require_known_stream, spark_master, stream_home

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,12 +12,16 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, 
 from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.local_files import unwritable
 from sessionizer.home.names import mint_id
+from sessionizer.home.roots import is_local
 from sessionizer.lineage.active import require_lineage
 from sessionizer.lineage.kept_spec import SPEC_FILE, TYPES_FILE, read_applied
 from sessionizer.migrations.compiled import compile_migrations, describe_migration
 from sessionizer.migrations.draft import draft_migration
 from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
+from sessionizer.state.proof.batches import BATCHES
+from sessionizer.state.proof.page import proof_page
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.document.rules import ALLOWED_ID, is_migration_id
 
@@ -26,8 +31,10 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.migrations.preview import Preview
+    from sessionizer.state.proof.result import Proof
     from sessionizer.stream_spec.document.rules import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 migration = typer.Typer(no_args_is_help=True, help="Draft, list and try migrations of open events.")
 
@@ -129,3 +136,55 @@ def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...]
     finally:
         remove_tree(folder)
         spark.stop()
+
+
+def prove(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    batches: Annotated[int, typer.Option(help="Number of recorded batches to replay.", min=1)] = BATCHES,
+    first: Annotated[
+        int | None, typer.Option("--from", help="The first batch to replay. Default: the newest batches.", min=1)
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the result as one HTML page to this file.")] = None,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Replay recorded batches on a copy, by this release and the spec file, and compare with the tables.
+
+    The stream is not touched and may run. Ends with 63 if a row differs that no change of the spec explains.
+    """
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    if report is not None:
+        _make_folder(report)
+    from sessionizer.spark.proof.prove import ProofRequest, prove_and_keep  # noqa: PLC0415  fast --help
+
+    say(f"starting Spark to replay batches of {stream}")
+    spark = start_spark(f"sessionizer prove {stream}", spark_master(master), local_data=is_local(where.data))
+    with translate_failures(stream):
+        kept = prove_and_keep(spark, where, spec, ProofRequest(batches, first), say)
+    spark.stop()
+    proof = kept.proof
+    if report is not None:
+        _write_page(report, proof)
+        say(f"wrote {report}")
+    say(f"added to {kept.table}")
+    typer.echo(json.dumps(proof.to_json(), indent=1) if as_json else "\n".join(proof.lines()))
+    proof.require()
+
+
+def _make_folder(file: Path) -> None:
+    """Make the folder of the report before the work begins. Raises UnwritablePath, DiskFull."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(file.parent, "the report", error) from error
+
+
+def _write_page(file: Path, proof: Proof) -> None:
+    try:
+        file.write_text(proof_page(proof), encoding="utf-8")
+    except OSError as error:
+        raise unwritable(file, "the report", error) from error

@@ -1,1 +1,0 @@
-"""Commands that show what a change does: to open sessions, to recorded batches."""
