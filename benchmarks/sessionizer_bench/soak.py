@@ -58,6 +58,8 @@ COMMANDS: Final = {
     "edit_after_plan": 1, "install": 1,
 }  # fmt: skip
 SHARE_OF_KILLS: Final = 0.5
+SHARE_IF_BEHIND: Final = 0.75
+"""Share of the kills while there were fewer than minutes."""
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ class Soak:
         self.samples.append(found)
 
     def _draw(self, *, is_behind: bool) -> str:
-        if is_behind or self.chance.random() < SHARE_OF_KILLS:
+        if self.chance.random() < (SHARE_IF_BEHIND if is_behind else SHARE_OF_KILLS):
             return self.chance.choice(KILLS)
         return self.chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from sessionizer.control.records.operation_record import OperationRecord
 
 
 @pytest.fixture
@@ -116,42 +120,90 @@ def test_a_lineage_whose_batch_was_cut_short_gets_its_rows_back_and_repeats_the_
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_commands(stream: RealStream, seed: int) -> None:
-    chance = random.Random(seed)
+    chance, done, killed = random.Random(seed), Counter[str](), Counter[str]()
     read(stream, 2)
     stream.save()
-    for _ in range(10):
+    for _ in range(14):
+        command = chance.choices(list(COMMANDS), list(COMMANDS.values()))[0]
+        done[command.__name__] += 1
         with stream.killed_at(chance.choice([999, 999, chance.randint(1, 14)])), suppress(*REFUSALS):
-            one_command(stream, chance)
-        finish(stream)
+            command(stream, chance)
+        if (pending := pending_operation(stream.home)) is not None:
+            killed[pending.verb] += 1
+            finish(stream, pending)
     stream.end()
+    logging.getLogger(__name__).warning("seed %d: %s, killed: %s", seed, dict(done), dict(killed))
 
 
-def one_command(stream: RealStream, chance: random.Random) -> None:
-    match chance.randrange(8):
-        case 0 | 1:
-            read(stream, chance.randint(1, 2))
-        case 2:
-            stream.save()
-        case 3 | 4:
-            stream.restore(chance.choice(stream.saved))
-        case 5:
-            stream.rollback()
-        case 6:
-            stream.rescale()
-        case _:
-            stream.crash(chance.randint(0, 2))
+def read_files(stream: RealStream, chance: random.Random) -> None:
+    read(stream, chance.randint(1, 2))
 
 
-def finish(stream: RealStream) -> None:
+def save(stream: RealStream, chance: random.Random) -> None:
+    stream.save(native=chance.random() < 0.5)
+
+
+def restore(stream: RealStream, chance: random.Random) -> None:
+    stream.restore(chance.choice(stream.saved))
+
+
+def crash(stream: RealStream, chance: random.Random) -> None:
+    stream.crash(chance.randint(0, 2))
+
+
+def edit(stream: RealStream, chance: random.Random) -> dict[str, Any]:
+    """Draw a change of the file: another gap, or a migration that gives each open event its own key again."""
+    document = stream.document()
+    if chance.random() < 0.5:
+        gap = chance.choice(["40 seconds", "50 seconds", "55 seconds"])
+        return {"rules": {**document["rules"], "gap_timeout": gap}}
+    migration = {"id": f"m{chance.randrange(10**6)}", "key": "concat(key, '')"}
+    return {"migrations": [*document.get("migrations", []), migration]}
+
+
+def change_file(stream: RealStream, chance: random.Random) -> None:
+    stream.upgrade(new_lineage=chance.random() < 0.5, **edit(stream, chance))
+
+
+def install_release(stream: RealStream, chance: random.Random) -> None:
+    """Install one of two later releases, at times together with a changed file."""
+    stream.install(chance.choice(["7.1.0", "7.2.0"]))
+    changes = edit(stream, chance) if chance.random() < 0.5 else {}
+    stream.upgrade(new_lineage=chance.random() < 0.5, **changes)
+
+
+def rollback(stream: RealStream, _: random.Random) -> None:
+    stream.rollback()
+
+
+def rescale(stream: RealStream, _: random.Random) -> None:
+    stream.rescale()
+
+
+def compact(stream: RealStream, _: random.Random) -> None:
+    stream.compact()
+
+
+def edit_after_plan(stream: RealStream, chance: random.Random) -> None:
+    planned = {"rules": {**stream.document()["rules"], "gap_timeout": "35 seconds"}}
+    stream.edit_after_plan(planned, edit(stream, chance))
+
+
+COMMANDS = {
+    read_files: 3, save: 2, restore: 3, crash: 2, change_file: 2, install_release: 2, edit_after_plan: 1,
+    rollback: 2, rescale: 2, compact: 2,
+}  # fmt: skip
+
+
+def finish(stream: RealStream, pending: OperationRecord) -> None:
     """Type a command that was killed again, until it is over."""
-    pending = pending_operation(stream.home)
-    if pending is None:
-        return
     match pending.verb:
         case "restore":
             stream.restore(pending.savepoint)
         case "rollback":
             stream.rollback()
+        case "upgrade":
+            stream.resume_upgrade()
         case _:
             stream.rescale()
     assert pending_operation(stream.home) is None

@@ -10,19 +10,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from pyspark.errors import StreamingQueryException
 
+import sessionizer
 from sessionizer.control.execution import execute
 from sessionizer.control.lease import Lease, read_lease
 from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, ExitRecord, write_exit
-from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
+from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, PlanChanged, RowsGone
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage import fingerprint
 from sessionizer.lineage.kept_spec import SPEC_FILE
 from sessionizer.spark.internals.delta_append import append_once
 from sessionizer.spark.sinks import write
+from sessionizer.spark.sinks.compaction import compact_table, plan_tables
 from sessionizer.spark.state.commands.apply import ApplyRunner
 from sessionizer.spark.state.commands.moves import RescaleRunner
 from sessionizer.spark.state.commands.restores import RestoreRunner, RollbackRunner
@@ -30,10 +34,11 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.commands.moves import Rescale
 from sessionizer.state.commands.restores import Restore, Rollback
 from sessionizer.state.commands.seeds import SOURCE
-from sessionizer.state.commands.upgrades import Apply
+from sessionizer.state.commands.upgrades import Apply, Upgrade
+from sessionizer.state.compaction.plan import plan_compaction
 from sessionizer.state.lineages.committed_batch import read_committed_batch
 from sessionizer.state.savepoints.listing import complete_savepoint
-from sessionizer.state.savepoints.savepoint_writer import SavepointRequest
+from sessionizer.state.savepoints.savepoint_writer import SavepointRequest, make_native_savepoint
 from support.expected.landed import table_rows
 from support.histories.typed_stream import EVENTS, SPEC, USERS, write_session_file
 from support.places import opened
@@ -42,10 +47,9 @@ from support.streams.stage import Stage
 from support.verbs.seeded_stream import reader_of, seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
     from sessionizer.control.execution import StepRunner
@@ -71,6 +75,7 @@ class RealStream:
     files: int = 0
     saved: list[str] = field(default_factory=list)
     sinks: list[str | None] = field(default_factory=lambda: [None])
+    upgrading: Upgrade = field(default_factory=Upgrade)
 
     @classmethod
     def at(cls, spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> RealStream:
@@ -108,11 +113,68 @@ class RealStream:
             patch.setattr(write, "append_once", die)
             self.run()
 
-    def save(self, name: str | None = None) -> None:
+    def save(self, name: str | None = None, *, native: bool = False) -> None:
         """Make a savepoint of the newest batch."""
         asked = SavepointRequest(self.home.savepoints, "tests", name or f"s{len(self.saved)}")
-        self.saved.append(
-            make_savepoint(self.spark, self.home, read_committed_batch(self.home), asked, lambda _: None).id
+        committed = read_committed_batch(self.home)
+        if native:
+            saved = make_native_savepoint(self.home, committed, asked, lambda _: None)
+        else:
+            saved = make_savepoint(self.spark, self.home, committed, asked, lambda _: None)
+        self.saved.append(saved.id)
+
+    def compact(self) -> None:
+        """Merge small files of the tables, and delete what nothing needs."""
+        made = plan_compaction(self.home, self.stage.spec(), [], epoch_ms())
+        for table in plan_tables(self.spark, made.tables, made.retention):
+            if table.skipped is None:
+                compact_table(self.spark, table, made.retention)
+
+    def install(self, release: str) -> None:
+        """Install another release, whose code differs, too."""
+        self.monkeypatch.setattr(sessionizer, "__version__", release)
+        self.monkeypatch.setattr(fingerprint, "code_digest", lambda: f"code of {release}")
+        self.monkeypatch.setattr(fingerprint, "source_digest", lambda: f"sources of {release}")
+
+    def upgrade(self, *, new_lineage: bool = False, **changes: Any) -> OperationRecord | None:
+        """Go on by the file with these changes and by the installed release. None: there is nothing to do."""
+        self.upgrading = Upgrade(canary=0, new_lineage=new_lineage)
+        self.stage.write_spec({**self.document(), **changes})
+        try:
+            runner = self._upgrade_runner()
+            plan = runner.look()
+            return self._typed(Upgrade.name, lambda: plan, runner) if plan.is_needed else None
+        except REFUSALS:
+            self._go_by_the_lineage()
+            raise
+
+    def resume_upgrade(self) -> None:
+        """Go on with an upgrade that was killed. One whose file was edited after its plan is refused."""
+        runner = self._upgrade_runner()
+        with suppress(PlanChanged):
+            self._typed(Upgrade.name, runner.look, runner)
+        self._go_by_the_lineage()
+
+    def edit_after_plan(self, planned: Mapping[str, Any], edited: Mapping[str, Any]) -> None:
+        """Approve a plan of the file, which is edited before it is carried out. Asserts that it is refused."""
+        self.upgrading = Upgrade(canary=0)
+        before = self.document()
+        self.stage.write_spec({**before, **planned})
+        plan, lineage = self._upgrade_runner().look(), self.stage.lineage
+        begun = new_operation(self.home, Upgrade.name, plan.digest, "tests", plan.leaves)
+        self.stage.write_spec({**before, **edited})
+        with pytest.raises(PlanChanged):
+            self._run(begun, self._upgrade_runner())
+        assert (self.stage.lineage, self.document()) == (lineage, before)
+        self._go_by_the_lineage()
+
+    def _upgrade_runner(self) -> ApplyRunner:
+        return ApplyRunner(
+            spark=self.spark,
+            home=self.home,
+            command=self.upgrading,
+            spec=self.stage.spec(),
+            savepoints=self.home.savepoints,
         )
 
     def restore(self, savepoint: str) -> OperationRecord:
@@ -145,7 +207,7 @@ class RealStream:
     def move_sink(self, folder: str | None) -> OperationRecord:
         """Have the tables written in another folder, from now on."""
         before = self.stage.spec()
-        self.stage.write_spec({**self._document(), "sink": {"path": folder}})
+        self.stage.write_spec({**self.document(), "sink": {"path": folder}})
         runner = ApplyRunner(
             spark=self.spark,
             home=self.home,
@@ -217,17 +279,21 @@ class RealStream:
         if begun is None:
             plan = approve()
             begun = new_operation(self.home, verb, plan.digest, "tests", plan.leaves, savepoint=savepoint)
-        job = Maintenance(f"{verb}-{begun.id}", "tests", "tests", begun.wanted)
-        with hold_lease(self.home, job, 10, lambda _: None) as lease:
-            record = execute(Operation(self.home, begun, lease.check), runner)
+        record = self._run(begun, runner)
         self._go_by_the_lineage()
         return record
 
+    def _run(self, begun: OperationRecord, runner: StepRunner) -> OperationRecord:
+        job = Maintenance(f"{begun.verb}-{begun.id}", "tests", "tests", begun.wanted)
+        with hold_lease(self.home, job, 10, lambda _: None) as lease:
+            return execute(Operation(self.home, begun, lease.check), runner)
+
     def _go_by_the_lineage(self) -> None:
         """Have the file say what the lineage runs by: drivers of the tests read the file."""
-        self.stage.write_spec(self._document())
+        self.stage.write_spec(self.document())
 
-    def _document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
+        """Return the spec that the active lineage runs by."""
         assert self.stage.lineage
         record = SPEC_FILE.of(self.home, self.stage.lineage).require()
         assert record is not None
