@@ -11,9 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from sessionizer.control.history.files import read_history
+from sessionizer.control.history.files import HistoryWriter, read_history
 from sessionizer.control.history.sample import SAMPLE_MS
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import HOUR
 from sessionizer.home.stream_home import StreamHome
 from support.processes.fabricated_fleet import STEADY, work

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sessionizer_airflow.alerting.overdue import WatchBegins
+from sessionizer_airflow.alerting.notification import WatchBegins
 from sessionizer_airflow.listener import marks, run_notes
 from sessionizer_airflow.pages.markup import (
     PREFIX,

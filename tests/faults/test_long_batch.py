@@ -11,9 +11,8 @@ import pytest
 
 from sessionizer.checkpoint.log_entries import list_committed_batches
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, request_stop
-from sessionizer.control.status.driver_status import DriverStatus, Stall, State
-from sessionizer.control.status.progress_line import running_line
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.batch_progress import running_line
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_driver
 from sessionizer.control.timeouts import Timeouts, read_configured_timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import list_names

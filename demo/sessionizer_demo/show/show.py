@@ -12,8 +12,7 @@ import typer
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
 from sessionizer.control.records.supervision_records import DesiredState, write_desired
-from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.status.read_status import read_status
+from sessionizer.control.status.driver_status import DriverStatus, State, read_status
 from sessionizer.counts import count_text
 from sessionizer.errors import TerminalError
 from sessionizer.home.clock import epoch_ms

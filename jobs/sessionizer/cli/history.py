@@ -25,7 +25,7 @@ from sessionizer.cli.places import (
 from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.terminal import confirm, say, start_spark, translate_failures
 from sessionizer.control.records.operation_record import require_no_operation
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath

@@ -27,7 +27,7 @@ from sessionizer.cli.places import (
 from sessionizer.cli.terminal import say
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
-from sessionizer.doctor.finding import Level
+from sessionizer.doctor.judge import Level
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.fleet.bundle import collect_bundle, write_bundle
 from sessionizer.fleet.streams import find_view

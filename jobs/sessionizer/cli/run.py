@@ -25,8 +25,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import ask_to_stop, record_false_start
 from sessionizer.control.records.process_records import request_stop, require_shared_home
 from sessionizer.control.records.supervision_records import DesiredState
-from sessionizer.control.status.driver_status import State
-from sessionizer.control.status.read_status import read_driver, read_status
+from sessionizer.control.status.driver_status import State, read_driver, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import list_named_variables

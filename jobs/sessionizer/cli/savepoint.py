@@ -36,7 +36,7 @@ from sessionizer.cli.terminal import confirm, say, start_spark, translate_failur
 from sessionizer.control.lease import read_lease
 from sessionizer.control.openlineage.reporter import RunReporter, command_run
 from sessionizer.control.records.operation_record import require_no_operation
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.counts import count_is, count_text
 from sessionizer.errors import StreamRunsAgain, UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import DAY, epoch_ms

@@ -39,7 +39,7 @@ from sessionizer.home.stream_home import StreamHome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.files import Mark
     from sessionizer.control.history.sample import Sample
     from sessionizer.control.records.driver_records import Heartbeat
     from sessionizer.control.status.driver_status import DriverStatus

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.start_problem import BROKEN_CODE
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.causes.cause import BROKEN_CODE
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.lease import acquire, holder_beats, read_lease
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_records import (

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import Ending, OperationRecord, OperationStage, write_unless_abandoned
 from sessionizer.control.records.supervision_records import DesiredState, end_maintenance, read_desired
 from sessionizer.errors import ControlUnreachable, DamagedFile, DiskFull, TransientError, UnwritablePath

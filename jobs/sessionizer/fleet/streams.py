@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.history.files import KEPT_MS, oldest_record, read_history, read_marks
-from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.history.files import KEPT_MS, MarkKind, oldest_record, read_history, read_marks
 from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.control.records.supervision_records import (
     HEALTH_FILE,
@@ -21,7 +20,7 @@ from sessionizer.control.records.supervision_records import (
     WATCH_FILE,
     read_desired,
 )
-from sessionizer.control.status.read_status import read_status
+from sessionizer.control.status.driver_status import read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished_of
 from sessionizer.control.timeouts import read_configured_timeouts
 from sessionizer.deployment.running_spec import pending_changes

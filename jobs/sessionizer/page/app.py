@@ -24,9 +24,7 @@ from sessionizer.control.records.driver_records import POSITIONS_FILE
 from sessionizer.control.records.process_records import own_file, read_launch
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import SessionizerError, UnknownStream
-from sessionizer.fleet.lookup.ask import ask_driver
-from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.samples import read_refused_rows
+from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key, read_refused_rows
 from sessionizer.fleet.streams import find_view
 from sessionizer.home.clock import DAY, HOUR, MINUTE, epoch_ms
 from sessionizer.home.names import Verb, dag_id, is_name, parse_supervising_dag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.history.mark import MarkKind, count_restarts
+from sessionizer.control.history.files import MarkKind, count_restarts
 from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.status.driver_status import State
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from sessionizer.control.history.files import History
-    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.files import History, Mark
     from sessionizer.control.records.driver_records import PositionsRecord
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.fleet.stream_view import StreamView

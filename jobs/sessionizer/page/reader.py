@@ -26,7 +26,7 @@ from sessionizer.stream_spec.spec_folder import load_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.files import Mark
     from sessionizer.control.history.sample import Sample
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.fleet.stream_view import StreamView

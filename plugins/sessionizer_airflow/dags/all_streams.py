@@ -22,10 +22,7 @@ from sessionizer_airflow.operators.scheduled import (
 )
 from sessionizer_airflow.operators.waiting_upgrades import runs_to_begin
 from sessionizer_airflow.project import platform_dag_options
-from sessionizer_airflow.reports.assets import report_assets
-from sessionizer_airflow.reports.orphans import report_orphans
-from sessionizer_airflow.reports.stuck import report_stuck
-from sessionizer_airflow.reports.unwatched import report_unwatched
+from sessionizer_airflow.reports import report_assets, report_orphans, report_stuck, report_unwatched
 
 if TYPE_CHECKING:
     from sessionizer_airflow.dags.factory import Wiring

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Param
 
 from sessionizer.control.records.supervision_records import DesiredState
 from sessionizer.home.names import Verb, dag_id
-from sessionizer_airflow.alerting.overdue import watch_deadline
+from sessionizer_airflow.alerting.notification import watch_deadline
 from sessionizer_airflow.assets import report_due_asset, watched_sessions_asset
 from sessionizer_airflow.launching.spark_submit import report_argv
 from sessionizer_airflow.operators.batch_jobs import batch_job

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sessionizer.control.records.operation_record import PLAN_FILE, Ending, pending_operation, unbegun_commands
 from sessionizer.control.records.supervision_records import TOLD_OF_STUCK, DesiredState, read_desired
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.errors import PlanChanged, StreamMovedOn, TerminalError
 from sessionizer.home.clock import MINUTE, epoch_ms, moment_text

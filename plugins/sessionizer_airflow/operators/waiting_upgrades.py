@@ -12,7 +12,7 @@ from sessionizer.control.records.supervision_records import (
     DesiredState,
     read_desired,
 )
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.deployment.waiting import (
     Member,
     Pace,

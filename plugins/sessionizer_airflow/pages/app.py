@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from sessionizer.control.log_tail import tail
 from sessionizer.control.records.process_records import own_file, read_launch
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.deployment.running_spec import describe_change, spec_in_force
 from sessionizer.errors import InvalidSpec, SessionizerError
 from sessionizer.fleet.table_queries import table_places

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.cause import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
 from sessionizer.control.records.supervision_records import DesiredState, read_desired
-from sessionizer.control.status.driver_status import Stall, State
-from sessionizer.control.status.read_status import read_status
+from sessionizer.control.status.driver_status import Stall, State, read_status
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import clock_time

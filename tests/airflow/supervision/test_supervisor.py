@@ -36,7 +36,7 @@ from sessionizer.control.records.supervision_records import (
     read_desired,
     write_desired,
 )
-from sessionizer.control.status import read_status
+from sessionizer.control.status import driver_status as read_status
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, AlertKind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from sessionizer.causes.start_problem import BROKEN_CODE
+from sessionizer.causes.cause import BROKEN_CODE
 from sessionizer.cli.app import app
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.deployment.releases import RELEASES_VARIABLE

@@ -9,9 +9,8 @@ import pytest
 
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, read_launch
 from sessionizer.control.records.supervision_records import SUPERVISION_FILE
-from sessionizer.control.status.driver_status import DriverStatus, Stall, State
-from sessionizer.control.status.progress_line import running_line
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.batch_progress import running_line
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State, read_driver
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until

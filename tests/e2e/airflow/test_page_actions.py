@@ -31,7 +31,7 @@ from support.processes.driver_process import run_to_end
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.files import Mark
     from support.expected.checkpoint_log import MicroBatch
     from support.processes.live_airflow import Platform
 

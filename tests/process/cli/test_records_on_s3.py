@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.roots import CONTROL_VARIABLE, data_root
 from sessionizer.lineage.active import start_lineage

@@ -14,7 +14,7 @@ from sessionizer.control.maintenance import Maintenance, hold_lease
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Phase
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome, Vacancy
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns, LeaseLost
 from sessionizer.home.clock import epoch_ms

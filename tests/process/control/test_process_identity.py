@@ -16,8 +16,7 @@ import pytest
 from sessionizer.control.lease import fence, write_lease
 from sessionizer.control.records import process_records as process_identity
 from sessionizer.control.records.process_records import ProcessIdentity, identify, is_alive, new_lease, this_process
-from sessionizer.control.status.driver_status import State
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.driver.batch_history import task_seconds
 

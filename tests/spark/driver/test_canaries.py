@@ -22,7 +22,7 @@ from sessionizer.control.records.supervision_records import Desired, DesiredStat
 from sessionizer.control.status.driver_status import DriverStatus, State
 from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.fleet.finding import HealthWord
-from sessionizer.fleet.lookup.ask import ask_driver
+from sessionizer.fleet.lookup.find import ask_driver
 from sessionizer.fleet.streams import find_view, one_stream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names

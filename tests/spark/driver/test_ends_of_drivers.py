@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.checkpoint.log_entries import list_begun_batches, list_committed_batches
-from sessionizer.control.history.files import read_history, read_marks
-from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.history.files import MarkKind, read_history, read_marks
 from sessionizer.control.history.sample import PHASES
 from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE

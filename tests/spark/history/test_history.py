@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from delta.tables import DeltaTable
 
-from sessionizer.control.history.files import KEPT_MS, hour_name, write_hour
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import KEPT_MS, Mark, MarkKind, add_mark, hour_name, write_hour
 from sessionizer.control.history.sample import Sample
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import InvalidSpec

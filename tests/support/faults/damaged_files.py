@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from sessionizer.causes.table import remedy_for
 from sessionizer.cli.app import app
 from sessionizer.cli.terminal import translate_refusal
-from sessionizer.control.history.files import hour_name, write_hour
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark, hour_name, write_hour
 from sessionizer.control.history.sample import Sample, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.lease import acquire

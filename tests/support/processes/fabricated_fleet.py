@@ -8,8 +8,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.history.files import hour_name, write_hour
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark, hour_name, write_hour
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.lease import acquire
 from sessionizer.control.maintenance import record_failure

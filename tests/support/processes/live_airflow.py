@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_demo.local_airflow.api import AirflowUnavailable, Api, wait_until

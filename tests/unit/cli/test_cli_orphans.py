@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
-from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.status.read_status import judge_status
+from sessionizer.control.status.driver_status import DriverStatus, State, judge_status
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.fleet.streams import all_streams

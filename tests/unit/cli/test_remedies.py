@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
-from sessionizer.causes.cause import PROCESS_CAUSES
-from sessionizer.causes.query_causes import QUERY_CAUSES
-from sessionizer.causes.start_problem import START_CAUSES
-from sessionizer.causes.table import CAUSES, ERROR_CAUSES, SYSTEM, cause_of_error, remedy_for
+from sessionizer.causes.cause import PROCESS_CAUSES, START_CAUSES
+from sessionizer.causes.table import CAUSES, ERROR_CAUSES, QUERY_CAUSES, SYSTEM, cause_of_error, remedy_for
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.status.progress_line import ProgressTeller, progress_line
+from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.running_spec import require_continuable
 from sessionizer.errors import RetryEffect, SessionizerError
 from sessionizer.errors import driver_errors as launch_errors

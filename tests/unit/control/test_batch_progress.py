@@ -12,9 +12,10 @@ from sessionizer.control.status.batch_progress import (
     NOTHING_UNDER_WAY,
     BatchObservation,
     BatchProgress,
+    ProgressTeller,
     StageObservation,
+    running_line,
 )
-from sessionizer.control.status.progress_line import ProgressTeller, running_line
 
 if TYPE_CHECKING:
     from support.fixtures.reviewed import Reviewed

@@ -22,8 +22,7 @@ from sessionizer.control.records.process_records import (
     write_exit,
 )
 from sessionizer.control.records.supervision_records import Desired, DesiredState, write_desired
-from sessionizer.control.status.driver_status import DriverStatus, Stall, State
-from sessionizer.control.status.read_status import judge_status, read_driver
+from sessionizer.control.status.driver_status import DriverStatus, Stall, State, judge_status, read_driver
 from sessionizer.control.timeouts import Timeouts
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.openlineage import reporter
 from sessionizer.control.openlineage.reporter import (
     Dataset,

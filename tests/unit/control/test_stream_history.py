@@ -10,7 +10,13 @@ import pytest
 
 from sessionizer.control.history.files import (
     KEPT_MS,
+    WRITTEN_EVERY_MS,
     History,
+    HistoryWriter,
+    Mark,
+    MarkKind,
+    add_mark,
+    count_restarts,
     oldest_record,
     read_history,
     read_hour,
@@ -18,9 +24,7 @@ from sessionizer.control.history.files import (
     remove_old,
     write_hour,
 )
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_restarts
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense
-from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
 from sessionizer.core.definition.outcome import CloseReason
 from sessionizer.home.clock import HOUR
 from sessionizer.home.json_record import UnfitValue

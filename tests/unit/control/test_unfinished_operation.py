@@ -20,8 +20,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LeaseRecord, Vacancy
 from sessionizer.control.records.supervision_records import Desired, DesiredState
-from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge_status
+from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer.control.status.unfinished_operation import (
     UNATTENDED_AFTER_MS,
     find_unfinished_operation,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.installation import UNFIT
-from sessionizer.doctor import examination, facts
-from sessionizer.doctor.finding import CheckResult, Level
+from sessionizer.doctor import examination
 from sessionizer.doctor.judge import (
+    CheckResult,
+    Level,
     judge_control,
     judge_home,
     judge_jars,
@@ -98,9 +99,9 @@ def test_what_may_be_meant_is_a_warning() -> None:
 
 
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
-    assert facts.refusal_to_write(tmp_path / "a" / "b") == ""
+    assert examination.refusal_to_write(tmp_path / "a" / "b") == ""
     (tmp_path / "file").touch()
-    assert facts.refusal_to_write(tmp_path / "file") != ""
+    assert examination.refusal_to_write(tmp_path / "file") != ""
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
@@ -111,8 +112,7 @@ def test_the_source_of_the_plugin_is_shown_without_python() -> None:
 
 def test_specs_beside_a_dag_file_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(examination, "facts", Made())
-    monkeypatch.setattr(examination, "package_versions", lambda *_: GOOD)
+    make_bare(monkeypatch)
     found = {each.name: each for each in examination.examine_installation(tmp_path, DEFAULT_STREAMS, "local[*]")}
     assert found["streams"].level is Level.WARNING
     assert "--streams" in found["streams"].remedy
@@ -122,8 +122,7 @@ def test_a_problem_is_the_exit_code(
     main: Callable[..., int], platform: Platform, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     platform.add("visits")
-    monkeypatch.setattr(examination, "facts", Made())
-    monkeypatch.setattr(examination, "package_versions", lambda *_: GOOD)
+    make_bare(monkeypatch)
     places = ("--home", str(platform.home), "--streams", str(platform.streams), "--json")
     assert main("doctor", *places) == UNFIT
     found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
@@ -131,13 +130,17 @@ def test_a_problem_is_the_exit_code(
     assert found["streams"] == "ok"
 
 
-class Made:
-    """Facts of a machine without Java."""
-
-    java_program = staticmethod(lambda: "java")
-    java_version = staticmethod(lambda _: None)
-    refusal_to_write = staticmethod(lambda _: "")
-    airflow_variables = staticmethod(lambda: dict.fromkeys(("scheduler (1)",), AIRFLOW))
-    plugin_sources = staticmethod(lambda: None)
-    spark_version = staticmethod(lambda _: "4.2.0")
-    refusal_of_master = staticmethod(lambda _: "")
+def make_bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend a machine without Java and Airflow's plugin, with all packages."""
+    answers: dict[str, object] = {
+        "java_program": lambda: "java",
+        "java_version": lambda _: None,
+        "refusal_to_write": lambda _: "",
+        "airflow_variables": lambda: dict.fromkeys(("scheduler (1)",), AIRFLOW),
+        "plugin_sources": lambda: None,
+        "spark_version": lambda _: "4.2.0",
+        "refusal_of_master": lambda _: "",
+        "package_versions": lambda *_: GOOD,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(examination, name, answer)

@@ -7,8 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.driver_records import ANSWER_FILE, KEY_LIMIT, QUESTION_FILE, Answer
-from sessionizer.fleet.lookup.ask import ask_driver
-from sessionizer.fleet.lookup.find import find_key
+from sessionizer.fleet.lookup.find import ask_driver, find_key
 from sessionizer.home.control_store import record_names
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import stat
 import tarfile
 from typing import TYPE_CHECKING
 
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import Sample
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.errors import InvalidSpec, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage

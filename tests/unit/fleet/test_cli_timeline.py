@@ -10,10 +10,8 @@ from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
 from sessionizer.cli.status import since_when
-from sessionizer.control.history.files import KEPT_MS
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import KEPT_MS, HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import Sample
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import epoch_ms
 

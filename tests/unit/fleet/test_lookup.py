@@ -12,9 +12,8 @@ import pytest
 from deltalake import write_deltalake
 
 from sessionizer.errors import LookupNotInstalled
-from sessionizer.fleet.lookup import samples
-from sessionizer.fleet.lookup.find import find_event, find_key
-from sessionizer.fleet.lookup.samples import read_refused_rows
+from sessionizer.fleet.lookup import find as samples
+from sessionizer.fleet.lookup.find import find_event, find_key, read_refused_rows
 from sessionizer.fleet.lookup.table_scan import DataFile, TableScan
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS
 

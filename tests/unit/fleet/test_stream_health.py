@@ -12,8 +12,7 @@ from sessionizer.control.history.straggler import Straggler, StragglerKind
 from sessionizer.control.records.driver_records import Heartbeat, Phase
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, LaunchRecord, LeaseRecord
 from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
-from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge_status
+from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer.deployment.waiting import WaitingUpgrade
 from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec

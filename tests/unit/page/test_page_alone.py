@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sessionizer.control.history.files import KEPT_MS
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import KEPT_MS, HistoryWriter, Mark, MarkKind, add_mark
 from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
 from sessionizer.control.history.straggler import Straggler, StragglerKind
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.control.records.driver_records import (
     HEARTBEAT_FILE,
     POSITIONS_FILE,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.control.records.driver_records import Heartbeat, Phase
-from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
+from sessionizer.control.status.batch_progress import HEAVY_GROUP_BYTES, progress_line
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, Clock, SessionRules

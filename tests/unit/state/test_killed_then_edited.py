@@ -21,7 +21,7 @@ from sessionizer.control.records.operation_record import (
     require_no_operation,
 )
 from sessionizer.control.records.supervision_records import DesiredState, read_desired, write_desired
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import abandon_command, find_unfinished_operation
 from sessionizer.errors import OperationPastReturn, OperationPending, PlanChanged
 from sessionizer.fleet.operation_words import stays_stopped

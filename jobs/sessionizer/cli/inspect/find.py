@@ -14,8 +14,7 @@ from sessionizer.cli.terminal import say, start_spark, translate_failures
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec
-from sessionizer.fleet.lookup.ask import ask_driver
-from sessionizer.fleet.lookup.find import find_event, find_key
+from sessionizer.fleet.lookup.find import ask_driver, find_event, find_key
 from sessionizer.home.roots import is_local
 from sessionizer.state.lineages.committed_batch import find_retained_batch
 

@@ -40,7 +40,7 @@ from sessionizer.control.records.operation_record import (
     pending_operation,
     read_operations,
 )
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import read_driver
 from sessionizer.control.status.unfinished_operation import find_unfinished_operation
 from sessionizer.counts import count_text
 from sessionizer.deployment.running_spec import pending_changes, pending_line

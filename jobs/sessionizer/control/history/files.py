@@ -1,21 +1,28 @@
-"""The files of the history: ``control/history/<hour>.json`` with samples, and a file for each mark."""
+"""The files of the history: ``control/history/<hour>.json`` with samples, and a file for each mark.
+
+Marks have files of their own, because several processes write them. The driver alone writes the hours.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
+import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.history.mark import Mark
-from sessionizer.control.history.sample import Sample
-from sessionizer.home.clock import DAY, HOUR
+from sessionizer.control.history.sample import Sample, combine, minute_of
+from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import DAY, HOUR, epoch_ms
 from sessionizer.home.control_store import Store, record_names
-from sessionizer.home.json_record import add_stamp
+from sessionizer.home.json_record import JsonRecord, Moment, add_stamp
 from sessionizer.home.names import check_identifier
-from sessionizer.home.record_file import RecordFile, parse_object
+from sessionizer.home.record_file import ControlFile, RecordFile, parse_object
+from sessionizer.redaction import redact_and_cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +30,69 @@ if TYPE_CHECKING:
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.roots import ControlPath
     from sessionizer.home.stream_home import StreamHome
+
+
+TEXT_LIMIT: Final = 500
+"""Characters of a mark's text."""
+
+
+class MarkKind(StrEnum):
+    """The event that a mark tells of."""
+
+    START = "start"
+    """A driver took the stream's lease."""
+    STOP = "stop"
+    """A driver ended as requested, or at the end of its input."""
+    CRASH = "crash"
+    """A driver ended by an error, or without a word."""
+    SAVEPOINT = "savepoint"
+    COMMAND = "command"
+    """A command changed the stream's state: restore, rollback, rescale, switch, apply, seed, upgrade."""
+    CANARY = "canary"
+    """The verdict on a new lineage."""
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark(JsonRecord):
+    """An event at ``at`` (epoch ms). ``what`` is its name in a word: a verb, a cause, a verdict, a kind of alert.
+
+    ``text`` has the details, ``uid`` the driver, ``by`` the user who approved it.
+    """
+
+    kind: MarkKind
+    at: Moment = field(default_factory=epoch_ms)
+    what: str = ""
+    text: str = ""
+    lineage: str | None = None
+    batch_id: int | None = None
+    uid: str | None = None
+    savepoint: str | None = None
+    by: str | None = None
+
+
+MARK_FILE: Final = ControlFile("history/mark.{}.json", Mark, key="mark")
+"""Its key is such as ``1790382862000-3fa9c2``: epoch ms, and what tells it from others."""
+
+
+def add_mark(home: StreamHome, mark: Mark) -> None:
+    """Write ``mark``, without credentials. Never raises, because a lost mark must not stop the stream."""
+    with suppress(SessionizerError, OSError):
+        Store(home.history).make_folder()
+        shown = replace(mark, text=redact_and_cut(mark.text, TEXT_LIMIT))
+        MARK_FILE.of(home, f"{mark.at}-{secrets.token_hex(3)}").create(shown)
+
+
+def count_restarts(marks: list[Mark]) -> int:
+    """Count the starts that no stop and no command came before: Airflow or a user started the driver again."""
+    ended_by, count = None, 0
+    for mark in sorted(marks, key=lambda each: each.at):
+        if mark.kind is MarkKind.START:
+            count += ended_by in {MarkKind.CRASH, MarkKind.START}
+        if mark.kind in {MarkKind.START, MarkKind.STOP, MarkKind.CRASH, MarkKind.COMMAND}:
+            ended_by = mark.kind
+    return count
+
 
 KEPT_MS: Final = 7 * DAY
 """Milliseconds for which the history is kept."""
@@ -168,3 +238,62 @@ def _time_of_mark(name: str) -> int | None:
     kind, _, rest = name.partition(".")
     number = rest.partition("-")[0]
     return int(number) if kind == "mark" and number.isdigit() else None
+
+
+WRITTEN_EVERY_MS: Final = 5_000
+"""Milliseconds between two writes of the hour. A crash loses at most so much of the figures."""
+
+
+class HistoryWriter:
+    """The writer of one driver. Only the holder of the lease may have one.
+
+    No method raises, because a stream must not stop for its history. After a failure the next write comes with the next
+    batch that is due.
+    """
+
+    def __init__(self, home: StreamHome) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._hour = ""
+        self._samples: list[Sample] = []
+        self._is_written = True
+        self._written_at = 0
+
+    def add(self, batch: Sample) -> None:
+        """Add a committed batch to its minute. Write the hour if that is due."""
+        with self._lock:
+            self._begin_hour(batch.at)
+            minute = minute_of(batch.at)
+            if self._samples and self._samples[-1].at == minute:
+                self._samples[-1] = combine(self._samples[-1], batch, minute)
+            else:
+                self._samples.append(combine(Sample(at=minute), batch, minute))
+            self._is_written = False
+            self._write(batch.at, unless_recent=True)
+
+    def flush(self, now_ms: int, *, unless_recent: bool = False) -> None:
+        """Write the newest figures. With ``unless_recent``, do nothing soon after the last write."""
+        with self._lock:
+            self._write(now_ms, unless_recent=unless_recent)
+
+    def _begin_hour(self, at_ms: int) -> None:
+        hour = hour_name(at_ms)
+        if hour == self._hour:
+            return
+        self._write(at_ms, unless_recent=False)
+        self._hour, self._samples = hour, []
+        with suppress(OSError):
+            Store(self._home.history).make_folder()
+        with suppress(OSError, ValueError):
+            # an earlier driver may have worked in this hour
+            self._samples = list(read_hour(self._home, hour))
+        remove_old(self._home, at_ms)
+
+    def _write(self, now_ms: int, *, unless_recent: bool) -> None:
+        is_recent = 0 <= now_ms - self._written_at < WRITTEN_EVERY_MS
+        if self._is_written or (unless_recent and is_recent):
+            return
+        self._written_at = now_ms
+        with suppress(OSError, ValueError):
+            write_hour(self._home, self._hour, self._samples)
+            self._is_written = True

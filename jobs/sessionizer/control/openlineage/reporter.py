@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from sessionizer.control.history.files import KEPT_MS, read_marks
-from sessionizer.control.history.mark import Mark, MarkKind
+from sessionizer.control.history.files import KEPT_MS, Mark, MarkKind, read_marks
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import STREAMED
 from sessionizer.home.roots import resolve_place

@@ -21,14 +21,41 @@ JSON of the answer about an event::
 ``where`` is empty for an event that no table has. It is then in an open session, it was dropped as a duplicate, which
 no table keeps, or it was not read yet. ``says`` says so. Open sessions are in the state, which only Spark reads:
 ``ask_driver`` asks the live driver for those of a key.
+
+Refused rows of a stream: counts by reason over a time, and the newest rows of each. From the table, without Spark.
+
+JSON (times are epoch ms)::
+
+    {"stream": "clicks", "since": 1790000000000, "reasons": [
+      {"reason": "malformed", "count": 12, "newest": 1790000100000, "rows": [
+        {"raw": "{...", "source_position": "clicks-3-17", "lineage": "...", "batch_id": 8, "quarantined_at": 17900001}
+      ]}], "complete": true, "tables": {"quarantine": {"files_read": 2, "files": 2, "complete": true}}}
+
+The reason with the most rows comes first. Without ``complete`` the counts are those of the files that were read.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.records.driver_records import (
+    ANSWER_FILE,
+    KEY_LIMIT,
+    QUESTION_FILE,
+    Answer,
+    Question,
+    look_every_ms,
+)
+from sessionizer.control.status.driver_status import State, read_driver
 from sessionizer.counts import count_text
-from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin
+from sessionizer.errors import SessionizerError
+from sessionizer.fleet.lookup.table_scan import WITHIN_S, TableScan, begin, rows_of
+from sessionizer.home.clock import describe_duration, epoch_ms
+from sessionizer.home.control_store import Store
 from sessionizer.home.names import LATE_EVENTS, QUARANTINE, SESSIONS, quoted_command
 
 if TYPE_CHECKING:
@@ -38,6 +65,8 @@ if TYPE_CHECKING:
 
     from sessionizer.fleet.lookup.table_scan import DataFile, ScanResult
     from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
 
 SHOWN: Final = 5
 """Number of rows of each table in an answer."""
@@ -182,3 +211,98 @@ def _list_unread_files(tables: Mapping[str, ScanResult]) -> str:
         if not scanned.is_complete
     ]
     return f" (without {' and '.join(cut)}, for which the time was over)" if cut else ""
+
+
+ANSWERED_WITHIN_S: Final = 5.0
+"""Seconds for which an answer is waited for after the driver's next look."""
+POLL_S: Final = 0.05
+
+
+def ask_driver(home: StreamHome, key: str, within_s: float = ANSWERED_WITHIN_S) -> JsonObject | None:
+    """Ask the driver for the open sessions of ``key``. None if no driver works.
+
+    A driver that works and does not answer in time is busy: the answer has that as its error. Never raises.
+    """
+    if len(key) > KEY_LIMIT or not _works(home):
+        return None
+    number = secrets.token_hex(8)
+    question, answer = QUESTION_FILE.of(home, number), ANSWER_FILE.of(home, number)
+    try:
+        Store(QUESTION_FILE.folder(home)).make_folder()
+        question.write(Question(key=key, at=epoch_ms()))
+        deadline = time.monotonic() + look_every_ms(home) / 1000 + within_s
+        while time.monotonic() < deadline:
+            found = answer.read()
+            if found is not None:
+                return found.to_json()
+            time.sleep(POLL_S)
+    except (SessionizerError, OSError):
+        return None
+    finally:
+        for file in (question, answer):
+            with suppress(OSError):
+                Store(file.path).remove()
+    waited = describe_duration(round(1000 * within_s) + look_every_ms(home))
+    return Answer(at=epoch_ms(), key=key, error=f"it is busy, and gave no answer within {waited}. Ask again").to_json()
+
+
+def _works(home: StreamHome) -> bool:
+    try:
+        return read_driver(home, epoch_ms()).state in {State.RUNNING, State.IDLE}
+    except SessionizerError:
+        return False
+
+
+ROWS: Final = 3
+"""Rows of each reason."""
+RAW_SHOWN: Final = 500
+"""Characters of a row that are shown."""
+_AT: Final = ORDER[QUARANTINE]
+_ROW: Final = ("raw", "source_position", "lineage", "batch_id", _AT)
+
+
+def read_refused_rows(
+    stream: str, locations: Mapping[str, str], since_ms: int, *, within_s: float = WITHIN_S
+) -> JsonObject:
+    """Return the refused rows since then (epoch ms). No file is opened after ``within_s`` seconds.
+
+    Raises LookupNotInstalled, OSError.
+    """
+    scan = TableScan(locations[QUARANTINE], _AT, begin(within_s))
+    import pyarrow.compute as pc  # noqa: PLC0415  of an extra
+
+    wanted = pc.field(_AT) >= datetime.fromtimestamp(since_ms / 1000, UTC)
+    found: dict[str, JsonObject] = {}
+
+    def read(rows: pa.Table) -> None:
+        for reason, count in _counts(rows).items():
+            told = found.setdefault(reason, {"reason": reason, "count": 0, "rows": []})
+            told["count"] += count
+            told["rows"] = _newest([*told["rows"], *_sample(rows, reason)])
+
+    extent = scan.visit(lambda file: read(file.read(("reason", *_ROW), wanted)), wanted)
+    reasons = [{**told, "newest": told["rows"][0][_AT]} for told in found.values()]
+    return {
+        "stream": stream,
+        "since": since_ms,
+        "reasons": sorted(reasons, key=lambda told: -told["count"]),
+        "complete": extent.is_complete,
+        "tables": {QUARANTINE: extent.to_json()},
+    }
+
+
+def _counts(rows: pa.Table) -> Mapping[str, int]:
+    counted = rows.column("reason").value_counts().to_pylist()
+    return {each["values"]: each["counts"] for each in counted}
+
+
+def _sample(rows: pa.Table, reason: str) -> list[JsonObject]:
+    import pyarrow.compute as pc  # noqa: PLC0415  of an extra
+
+    ours = rows.filter(pc.equal(rows.column("reason"), reason)).sort_by([(_AT, "descending")])
+    told = rows_of(ours.slice(0, ROWS).select(_ROW))
+    return [{**row, "raw": row["raw"] and row["raw"][:RAW_SHOWN]} for row in told]
+
+
+def _newest(rows: list[JsonObject]) -> list[Any]:
+    return sorted(rows, key=lambda row: -row[_AT])[:ROWS]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.control.records.supervision_records import HEALTH_FILE
 from sessionizer.errors import SessionizerError

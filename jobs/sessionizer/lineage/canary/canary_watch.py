@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import KILLED
-from sessionizer.causes.query_causes import QUERY_CAUSES
-from sessionizer.causes.table import cause_of, cause_of_error
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.causes.table import QUERY_CAUSES, cause_of, cause_of_error
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.process_records import EXIT_FILE, ExitOutcome
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.errors import RetryEffect as OfCause

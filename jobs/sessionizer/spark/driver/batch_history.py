@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import psutil  # type: ignore[import-untyped]
 
+from sessionizer.control.history.files import HistoryWriter
 from sessionizer.control.history.sample import Sample
 from sessionizer.control.history.straggler import GroupTime
-from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
 from sessionizer.core.key_group.group_load import NO_LOAD
 from sessionizer.core.wire import rows

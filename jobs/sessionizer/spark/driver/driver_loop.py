@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.lease import LeaseWatch, acquire
 from sessionizer.control.maintenance import record_failure, record_false_start
 from sessionizer.control.openlineage.reporter import RunReporter, driver_run
 from sessionizer.control.records.driver_records import Phase
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.control.records.process_records import ExitOutcome, ExitRecord, stop_requested, write_exit
-from sessionizer.control.status.progress_line import ProgressTeller, progress_line
+from sessionizer.control.status.batch_progress import ProgressTeller, progress_line
 from sessionizer.deployment.releases import require_release
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LineageLeft, LineageUnfit, SessionizerError

@@ -16,7 +16,7 @@ from delta.exceptions import (
 )
 from pyspark.errors import AnalysisException
 
-from sessionizer.causes.query_causes import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE
+from sessionizer.causes.table import LEASE_LOST, QUERY_CAUSES, UNKNOWN, WORKER_LATE
 from sessionizer.errors import (
     DiskFull,
     QueryFailed,
@@ -32,7 +32,7 @@ from sessionizer.redaction import redact_and_cut
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sessionizer.causes.query_causes import QueryCause
+    from sessionizer.causes.table import QueryCause
 
 
 WITHOUT_WORDS: Final = frozenset({UNKNOWN, "driver_jvm_died", "executor_lost", "state_silent"})

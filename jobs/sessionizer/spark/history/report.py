@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.files import Mark
     from sessionizer.control.history.sample import Sample
     from sessionizer.home.json_record import JsonObject
     from sessionizer.home.roots import DataPath

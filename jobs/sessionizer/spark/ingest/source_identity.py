@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.causes.query_causes import SCHEMA_CHANGE
+from sessionizer.causes.table import SCHEMA_CHANGE
 from sessionizer.checkpoint.log_entries import EVENTS, list_begun_batches, read_begun_batch, read_planned_batch
 from sessionizer.errors import QueryFailed
 from sessionizer.home.roots import resolve_place

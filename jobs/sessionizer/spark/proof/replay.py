@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.causes.query_causes import PRIVATE_DOOR, UNKNOWN
+from sessionizer.causes.table import PRIVATE_DOOR, UNKNOWN
 from sessionizer.checkpoint.file_lists import files_of_batch
 from sessionizer.checkpoint.log_entries import (
     PUNCTUATIONS,

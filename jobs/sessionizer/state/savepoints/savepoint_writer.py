@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sessionizer.checkpoint.log_entries import list_committed_batches
 from sessionizer.checkpoint.native_copy import copy_batch, copy_files
 from sessionizer.checkpoint.state_files import move_schema
-from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.files import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import BatchOutrun, SessionizerError, StreamChanged, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms

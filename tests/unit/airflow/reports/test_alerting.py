@@ -13,11 +13,15 @@ import structlog
 from airflow.sdk.execution_time.callback_supervisor import execute_callback
 
 from sessionizer.control.records.supervision_records import Desired, DesiredState
-from sessionizer.control.status.driver_status import DriverStatus
-from sessionizer.control.status.read_status import judge_status
+from sessionizer.control.status.driver_status import DriverStatus, judge_status
 from sessionizer_airflow.alerting.alert import Alert, AlertKind
-from sessionizer_airflow.alerting.notification import notify, notify_from_triggerer
-from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch, watch_deadline
+from sessionizer_airflow.alerting.notification import (
+    alert_on_overdue_watch,
+    notify,
+    notify_from_triggerer,
+    tell_overdue_watch,
+    watch_deadline,
+)
 from support.processes.file_notifier import told
 
 if TYPE_CHECKING:

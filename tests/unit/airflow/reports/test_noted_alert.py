@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.history.files import read_marks
-from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.history.files import MarkKind, read_marks
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting import notification
 from sessionizer_airflow.alerting.alert import Alert, AlertKind

@@ -10,7 +10,7 @@ from sessionizer.control.records.process_records import stop_requested
 from sessionizer.home.names import name_process
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import StreamFindings
-from sessionizer_airflow.reports.orphans import report_orphans
+from sessionizer_airflow.reports import report_orphans
 
 if TYPE_CHECKING:
     from sessionizer_airflow.alerting.alert import Alert

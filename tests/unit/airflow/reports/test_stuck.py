@@ -13,7 +13,7 @@ from sessionizer.control.records.supervision_records import DesiredState, write_
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
-from sessionizer_airflow.reports.stuck import report_stuck
+from sessionizer_airflow.reports import report_stuck
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

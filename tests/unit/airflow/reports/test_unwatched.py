@@ -26,9 +26,7 @@ from sessionizer_airflow.alerting.alert import AlertKind
 from sessionizer_airflow.assets import watched_sessions_asset
 from sessionizer_airflow.errors import PersonNeeded, StreamFindings
 from sessionizer_airflow.operators.desired_state import ask_pause
-from sessionizer_airflow.reports.assets import report_assets
-from sessionizer_airflow.reports.orphans import report_orphans
-from sessionizer_airflow.reports.unwatched import report_unwatched
+from sessionizer_airflow.reports import report_assets, report_orphans, report_unwatched
 
 if TYPE_CHECKING:
     from pathlib import Path

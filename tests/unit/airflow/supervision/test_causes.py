@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from sessionizer.causes import start_problem as known
-from sessionizer.causes.cause import KILLED, NO_START, name_stream
-from sessionizer.causes.query_causes import QUERY_CAUSES, QueryCause
-from sessionizer.causes.start_problem import START_CAUSES, StartProblem, start_problem
-from sessionizer.causes.table import CAUSES
+from sessionizer.causes import cause as known
+from sessionizer.causes.cause import KILLED, NO_START, START_CAUSES, StartProblem, name_stream, start_problem
+from sessionizer.causes.table import CAUSES, QUERY_CAUSES, QueryCause
 from sessionizer.control.lease import write_lease
 from sessionizer.control.maintenance import record_failure
 from sessionizer.control.records.driver_records import HEARTBEAT_FILE, Heartbeat, Phase
@@ -24,8 +22,7 @@ from sessionizer.control.records.process_records import (
     LeaseRecord,
 )
 from sessionizer.control.records.supervision_records import Desired, DesiredState, SupervisionRecord
-from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.status.read_status import judge_status
+from sessionizer.control.status.driver_status import DriverStatus, State, judge_status
 from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted, RetryEffect
 from sessionizer.fleet.finding import HealthWord, StreamHealth
 from sessionizer.home.clock import MINUTE, SECOND, epoch_ms

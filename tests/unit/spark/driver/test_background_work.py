@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control import lease
-from sessionizer.control.status.driver_status import DriverStatus, State
-from sessionizer.control.status.read_status import read_driver
+from sessionizer.control.status.driver_status import DriverStatus, State, read_driver
 from sessionizer.home.clock import MINUTE, epoch_ms
 from sessionizer.spark.driver import driver_loop as driving
 from sessionizer.spark.driver.housekeeping import housekeeping as punctuation_removal
