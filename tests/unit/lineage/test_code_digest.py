@@ -24,7 +24,7 @@ from sessionizer.lineage.fingerprint import (
 )
 
 PACKAGE = Path(sessionizer.__file__).parent
-DRIVER = "spark/driver/drive.py"
+DRIVER = "spark/driver/driver_loop.py"
 """Where the decisions of a driver begin."""
 DECIDES = dict(deciding_modules(PACKAGE))
 DECIDES_NOT = ["cli/app.py", "stream_spec/effect.py", "redaction.py", "state/proof/page.py"]
@@ -73,7 +73,7 @@ def declaration_of(module: str) -> str | None:
 
 def test_each_module_of_a_driver_is_covered_or_says_why_not() -> None:
     reached = reached_by_the_driver()
-    assert len(reached) > 250
+    assert len(reached) > 120
     reasons = {module: declaration_of(module) for module in reached}
     assert {module for module, reason in reasons.items() if reason is None} == set(reached) & DECIDES.keys()
     assert all(len(reason.split()) >= 3 for reason in reasons.values() if reason is not None)
