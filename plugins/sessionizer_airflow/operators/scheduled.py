@@ -21,9 +21,15 @@ from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from airflow.sdk import Context
+
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import Savepoints
+    from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.project import Project
+
+    Say = Callable[[str], None]
+    Tell = Callable[[Alert], None]
 
 
 class CompactTables(SparkBatchJob):
@@ -115,17 +121,6 @@ def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:
         wanted = spec.savepoints
         if wanted.every_ms is not None:
             yield locate_data(project.home_of(name)), wanted, wanted.every_ms
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import Context
-
-    from sessionizer_airflow.alerting.alert import Alert
-
-    Say = Callable[[str], None]
-    Tell = Callable[[Alert], None]
 
 
 class StreamsTask(BaseOperator):
