@@ -205,6 +205,12 @@ def test_days_are_followed_rewritten_and_rebuilt(report: DailyReport) -> None:
         (WEDNESDAY + timedelta(days=1), "acme"): 1,
     }
 
+    DeltaTable.forPath(report.spark, report.sessions).delete()
+    done = report.refresh()
+    assert done is not None
+    assert (done.dates, done.rows, done.rebuilt) == ((), 0, True)
+    assert rows_of(report) == {}
+
 
 @pytest.mark.long
 def test_files_that_a_compaction_deleted_unread_are_no_loss(report: DailyReport) -> None:

@@ -101,6 +101,8 @@ class DailyReport:
                 raise
             remove_tree(bookmark)
             dates, rebuilt = self._follow(bookmark), True
+        if rebuilt and not dates:  # a restore deleted all sessions, and no batch has replaced the days
+            DeltaTable.forPath(self.spark, self.daily).delete()
         return RefreshedDays(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
